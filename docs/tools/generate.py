@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 import symjax_nnvm.symbol as sym  # noqa: E402
 from docs.web.charts import zoo_chart  # noqa: E402
-from symjax_nnvm.ir.attributes import FGradient, FLossEquivalent, TMadeBy, TOwn  # noqa: E402
+from symjax_nnvm.ir.attributes import FGradient, FLossEquivalent, TFileName, TMadeBy, TOwn  # noqa: E402
 from symjax_nnvm.ir.op import Op, list_unique_ops  # noqa: E402
 from symjax_nnvm.ir.params import ParamField  # noqa: E402
 from symjax_nnvm.onnx.export import OPSET  # noqa: E402
@@ -60,7 +60,7 @@ def public_operators() -> list[Op]:
 
 def of_mxnet(op: Op) -> bool:
     """Whether MXNet 1.9.1 has the operator. What it has not, our gradient rules are written with."""
-    return op.name in MXNET
+    return TFileName.get(op, op.name) in MXNET
 
 
 def is_own(op: Op) -> bool:
@@ -70,7 +70,7 @@ def is_own(op: Op) -> bool:
 
 def mxnet_count() -> str:
     """How many operators of MXNet are here, in the words of every page."""
-    return f"{sum(map(of_mxnet, public_operators()))} operators of MXNet 1.9.1"
+    return f"{len({TFileName.get(op, op.name) for op in public_operators()} & MXNET)} operators of MXNet 1.9.1"
 
 
 def _renumbered(path: str) -> str:

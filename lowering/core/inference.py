@@ -35,6 +35,13 @@ class Inferred(NamedTuple):
     dtypes: Sequence[DType | None]
 
 
+def _holds(inferred: DType | None, dtype: DType) -> bool:
+    """Return whether an array of a dtype is one of the inferred dtype: of 64 bits, where JAX has 32, too."""
+    return inferred in (dtype, None) or (
+        inferred in ("int64", "uint64", "float64") and jax.dtypes.canonicalize_dtype(inferred).name == dtype
+    )
+
+
 class Inference:
     """Runs inference over the graph of a program, before its rules run, so that a contradiction is reported in the
     graph's terms and not in JAX's.
@@ -78,8 +85,7 @@ class Inference:
 
     def _agrees(self, known: Inferred, arrays: Mapping[int, tuple[Shape, DType]]) -> bool:
         return all(
-            known.shapes[eid] == shape and (known.dtypes[eid] == dtype or known.dtypes[eid] is None)
-            for eid, (shape, dtype) in arrays.items()
+            known.shapes[eid] == shape and _holds(known.dtypes[eid], dtype) for eid, (shape, dtype) in arrays.items()
         )
 
     def _infer(self, arrays: Mapping[int, tuple[Shape, DType]]) -> Inferred:

@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, SupportsFloat, SupportsIndex, TypeVar, Union
 import numpy as np
 
 from symjax_nnvm.errors import NNVMError, ParamError
+from symjax_nnvm.ir.types import DTYPE_CODES, DType, dtype_name
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,6 +45,15 @@ def check_flag(value: Any, param: str) -> bool:
     if not isinstance(value, bool | np.bool_ | int) or value not in (0, 1):
         raise ParamError("Wrong value", param=param, expected="True or False", got=f"{value!r:.80}")
     return bool(value)
+
+
+def checked_dtype(dtype: Any, owner: str) -> DType:
+    """Return the name of a dtype. owner: what has it. Raises KindError, a TypeError, for what is none of MXNet's."""
+    try:
+        return dtype_name(dtype)
+    except ValueError:
+        expected = f"one of {', '.join(DTYPE_CODES)}"
+        raise KindError(f"Wrong dtype of {owner}", param="dtype", expected=expected, got=f"{dtype!r:.80}") from None
 
 
 def checks_flags(function: Callable[P, R]) -> Callable[P, R]:

@@ -137,6 +137,9 @@ FNotDerivative: OpMap[Callable[[NodeAttrs], str | None]] = Op.get_attr("FNotDeri
 THasDeterministicOutput: OpMap[bool] = Op.get_attr("THasDeterministicOutput")
 """Whether equal inputs give equal outputs; default True. False: the operator draws random numbers, or may."""
 
+TNoGradient: OpMap[str] = Op.get_attr("TNoGradient")
+"""Why an operator without FGradient has none, and what has one, after "because" in an error."""
+
 TFileName: OpMap[str] = Op.get_attr("TFileName")
 """The operator's name in files, where it is not its own."""
 
@@ -310,3 +313,9 @@ def with_twin(name: str) -> Iterator[Op]:
     yield op
     if op in TTwin:
         yield Op.get(TTwin[op])
+
+
+def numpy_twin(op: Op) -> Op | None:
+    """Return the operator of the NumPy dialect that a file under `np_shape` means by an operator's name."""
+    twin = Op.get(TTwin[op]) if op in TTwin else None
+    return twin if twin is not None and TFileName.get(twin) == op.name else None

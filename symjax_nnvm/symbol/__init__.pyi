@@ -989,7 +989,6 @@ def _lesser_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name:
 _LesserScalar = _lesser_scalar
 def _linalg_det(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Determinant of each square matrix. Hidden outputs: the LU factors and pivots that it is computed from."""
-_npi_det = _linalg_det
 linalg_det = _linalg_det
 def _linalg_extractdiag(A: Symbol, offset: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """A diagonal of each square matrix, as a vector.
@@ -1049,7 +1048,6 @@ def _linalg_potri(A: Symbol, lower: bool = True, name: str | None = None, attr: 
 linalg_potri = _linalg_potri
 def _linalg_slogdet(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Sign of the determinant of each square matrix, and the logarithm of its magnitude. Hidden outputs: the LU factors and pivots that they are computed from."""
-_npi_slogdet = _linalg_slogdet
 linalg_slogdet = _linalg_slogdet
 def _linalg_sumlogdiag(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Sum of the logarithms of the diagonal of each square matrix: half the log-determinant of L Lᵀ for a Cholesky factor L."""
@@ -1507,6 +1505,8 @@ def _npi_delete(arr: Symbol, obj: Symbol | None = None, start: int | None = None
     - step: int or None, optional, default=None. difference of neighbours in it.
     - int_ind: int or None, optional, default=None. an index; negative counts from the end.
     - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis; None: the array is flattened first."""
+def _npi_det(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Determinant of each square matrix. Hidden outputs: the LU factors and pivots that it is computed from. Of one matrix a result has no axes. MXNet's files call it `_linalg_det`."""
 def _npi_diag_indices_from(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The indices of the main diagonal of data, one row for each of its axes."""
 def _npi_diff(a: Symbol, n: int = 1, axis: int = -1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1578,10 +1578,10 @@ def _npi_eye(N: int, M: int | None = None, k: int = 0, ctx: str = '', dtype: _DT
     - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype."""
 def _npi_fix(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The next integer towards 0."""
-def _npi_flip(data: Symbol, axis: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def _npi_flip(data: Symbol, axis: Sequence[int] | int | None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Turn the order along some axes around.
 
-    - axis: tuple of int ≥ -64 ≤ 64, required. the axes to reverse; one that is named twice is turned back."""
+    - axis: tuple of int or None ≥ -64 ≤ 64, required. the axes to reverse; None: all."""
 def _npi_floor(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The next integer that is not larger."""
 def _npi_full_like(a: Symbol, fill_value: float, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1926,6 +1926,8 @@ def _npi_sin(x: Symbol, name: str | None = None, attr: _Attr = None, **attribute
     """The sine of radians."""
 def _npi_sinh(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The hyperbolic sine."""
+def _npi_slogdet(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Sign of the determinant of each square matrix, and the logarithm of its magnitude. Hidden outputs: the LU factors and pivots that they are computed from. Of one matrix a result has no axes. MXNet's files call it `_linalg_slogdet`."""
 def _npi_solve(A: Symbol, B: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The X with A X = B; of whole numbers in float64. Of a singular matrix not finite, where MXNet has an error."""
 def _npi_sqrt(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:

@@ -68,6 +68,8 @@ def first_cases() -> Iterator[tuple[str, Case]]:
 
 
 FIRST = {case.id for _, case in first_cases()}
+LAPACK = ("_npi_det", "_npi_slogdet", "_npi_pinv", "_npi_pinv_scalar_rcond", "_norm_direction")
+"""Operators by LAPACK, besides those whose names say so."""
 
 
 def results(walk: Walk, dtype: str) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
@@ -99,7 +101,7 @@ def _widened(x: Any) -> Any:
 
 def held(case: Case, dtype: str) -> bool:
     """Return whether a case is right near the ends of a dtype's range: LAPACK has no float16."""
-    by_lapack = case.op.startswith("linalg") or case.op in ("_npi_pinv", "_npi_pinv_scalar_rcond", "_norm_direction")
+    by_lapack = case.op.startswith("linalg") or case.op in LAPACK
     return not by_lapack if dtype == "float16" else case.op not in AS_MXNET
 
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from lowering.messages.counts import checks_flags
+from lowering.messages.counts import checked_dtype, checks_flags
 from lowering.mx import symbol as sym
 from lowering.mx.accepted_types import ContextsLike, DType
 from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError
@@ -128,7 +128,7 @@ class SymbolBlock(HybridBlock):
     def cast(self, dtype: DType) -> None:
         """Convert the parameters to another dtype; for float16, those of a BatchNorm (by their names) stay float32."""
         super().cast(dtype)
-        if np.dtype(dtype).name != "float16":
+        if checked_dtype(dtype, self.name) != "float16":
             return
         names = set(self._cached_graph[1].list_inputs())
         for name in names:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowering.jax_casts import is_narrowed
-from lowering.messages.counts import KindError, checks_flags
+from lowering.messages.counts import KindError, checked_dtype, checks_flags
 from lowering.mx import autograd
 from lowering.mx import init as initializers
 from lowering.mx import symbol as sym
@@ -88,6 +88,8 @@ class Parameter:
         self._shape = (shape,) if isinstance(shape, int) else shape
         self._stype, self._grad_stype = stype, grad_stype
         self.name = name
+        if dtype is not None:
+            checked_dtype(dtype, name)
         self._dtype = dtype
         self.lr_mult, self.wd_mult = lr_mult, wd_mult
         self.grad_req = grad_req
@@ -312,7 +314,8 @@ class Parameter:
             raise BlockValueError(problem, fix="Call initialize(ctx=...).")
 
     def cast(self, dtype: DType) -> None:
-        """Convert the arrays, and those made later, to another dtype."""
+        """Convert the arrays, and those made later, to another dtype. Raises KindError for what is none."""
+        checked_dtype(dtype, self.name)
         self._dtype = dtype
         if self._data is None:
             return

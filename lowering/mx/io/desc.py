@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from lowering.messages.counts import KindError
+from lowering.messages.counts import KindError, checked_dtype
 from lowering.mx.accepted_types import DType
 from lowering.mx.ndarray.array import NDArray
 from symjax_nnvm.errors import CallError
@@ -31,6 +31,8 @@ class DataDesc(_NameAndShape):
         if not isinstance(shape, Iterable):
             raise CallError(f"The shape of {name!r} must be a tuple of sizes", got=f"{shape!r:.80}")
         self = super().__new__(cls, name, tuple(shape))
+        if dtype is not None:
+            checked_dtype(dtype, repr(name))
         self.dtype, self.layout = dtype, layout
         return self
 

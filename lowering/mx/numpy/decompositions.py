@@ -80,17 +80,12 @@ def pinv(op: Operators, a: Any, rcond: Any = 1e-15, hermitian: bool = False) -> 
 
 def det(op: Operators, a: Any) -> Any:
     """The determinant."""
-    return _of_matrices(op, op("_npi_det", a), a)
+    return op("_npi_det", a)
 
 
 def slogdet(op: Operators, a: Any) -> Any:
     """(sign, logarithm of the absolute value) of the determinant."""
-    return [_of_matrices(op, each, a) for each in op("_npi_slogdet", a)]
-
-
-def _of_matrices(op: Operators, numbers: Any, a: Any) -> Any:
-    """Return a number for each matrix: for one alone an array without axes, where the classic operator gives one."""
-    return numbers if op.symbolic or a.ndim != 2 else op("_np_reshape", numbers, newshape=())
+    return op("_npi_slogdet", a)
 
 
 def solve(op: Operators, a: Any, b: Any) -> Any:

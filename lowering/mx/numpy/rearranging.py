@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowering.mx.accepted_types import AxisLike, ContextLike, DType, ShapeLike
+from lowering.mx.numpy.elementwise import apply_binary
 from lowering.mx.numpy.operators import (
     DialectValueError,
     Operators,
@@ -40,11 +41,10 @@ def ravel(op: Operators, x: Any, order: str = "C") -> Any:
 def resize(op: Operators, a: Any, new_shape: Any) -> Any:
     """The elements, repeated as often as a shape needs them."""
     shape = (new_shape,) if isinstance(new_shape, int) else tuple(new_shape)
-    if not op.symbolic and a.size == 0:
-        return op("_npi_zeros", shape=shape, dtype=a.dtype, ctx=a.ctx)
-    places = op("_npi_arange", start=0, stop=math.prod(shape), dtype="int32")
-    taken = op("_npi_take", ravel(op, a), places, axis=0, mode="wrap")
-    return op("_np_reshape", taken, newshape=shape)
+    elements = op("_npi_pad", ravel(op, a), pad_width=((0, 1),), mode="constant")  # a zero more: never none
+    count = apply_binary(op, "maximum", op("size_array", a) if op.symbolic else a.size, 1)
+    places = apply_binary(op, "mod", op("_npi_arange", start=0, stop=math.prod(shape), dtype="int32"), count)
+    return op("_np_reshape", op("_npi_take", elements, places, axis=0, mode="clip"), newshape=shape)
 
 
 def squeeze(op: Operators, a: Any, axis: AxisLike = None, out: Any = None) -> Any:
@@ -102,8 +102,6 @@ def flip(op: Operators, m: Any, axis: AxisLike = None, out: Any = None) -> Any:
         return np.flip(m, axis)
     if not isinstance(m, op.kind):
         raise unsupported(m)
-    if axis is None and not op.symbolic:
-        axis = tuple(range(m.ndim))
     return op("_npi_flip", m, axis=axis, out=out)
 
 
@@ -213,8 +211,10 @@ def _split_along(name: str, axis: int) -> Callable[..., Any]:
         least = {"hsplit": 1, "vsplit": 2, "dsplit": 3}[name]
         if not op.symbolic and ary.ndim < least:
             raise DialectValueError(f"{name} only works on arrays of {least} or more dimensions")
-        along = 0 if name == "hsplit" and not op.symbolic and ary.ndim == 1 else axis
-        return split(op, ary, indices_or_sections, along)
+        if op.symbolic and name != "vsplit":
+            indices, sections = _parts(indices_or_sections)
+            return _listed(op(f"_npi_{name}", ary, indices=indices, axis=axis, squeeze_axis=False, sections=sections))
+        return split(op, ary, indices_or_sections, 0 if name == "hsplit" and ary.ndim == 1 else axis)
 
     function.__name__ = name
     function.__doc__ = f"Parts along axis {axis}: so many of one size, or between indices."

@@ -163,6 +163,39 @@ def indices(dimensions: Any, dtype: DType = "int32", ctx: ContextLike = None) ->
     return _built("_npi_indices", dimensions=dimensions, dtype=_dtype(dtype, "int32"), ctx=ctx)
 
 
+def _window(name: str) -> Any:
+
+    def function(M: int, dtype: Any = "float32", ctx: Any = None) -> Any:
+        return _built(f"_npi_{name}", M=M, dtype=_dtype(dtype), ctx=ctx)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"The {name} window of M points."
+    return function
+
+
+# -- symbols of others, where arrays are read --------------------------------------------------------------------------
+
+
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
+    """Indices of the flat array as the rows of one symbol: indices along each axis."""
+    require_order(order)
+    places = _built("_unravel_index", indices, shape=shape)
+    like = _built("_npi_expand_dims", indices, axis=0)
+    return _built("reshape_like", places, like, lhs_begin=1, lhs_end=2, rhs_begin=0, rhs_end=None).squeeze(1)
+
+
+def shares_memory(a: Any, b: Any, max_work: Any = None) -> Any:
+    """Whether two symbols' values share memory."""
+    return _built("_npi_share_memory", a, b)
+
+
 FUNCTIONS = {
-    function.__name__: function for function in (zeros, ones, full, arange, eye, identity, linspace, logspace, indices)
+    **{
+        function.__name__: function
+        for function in (
+            *(zeros, ones, full, arange, eye, identity, linspace, logspace, indices, unravel_index, shares_memory),
+            *map(_window, ("hanning", "hamming", "blackman")),
+        )
+    },
+    "may_share_memory": shares_memory,
 }

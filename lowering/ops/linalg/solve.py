@@ -35,17 +35,15 @@ def _eliminated(a: Array) -> tuple[Array, Array, Array, Array]:
     return diagonal(lu), (1 - 2 * (exchanges % 2)).astype(a.dtype), lu, pivots
 
 
-@lowers("_linalg_det")
-def _det(p: Any, a: Array) -> tuple[Array, ...]:
+@lowers("_linalg_det", needs=("out_shapes",))
+def _det(p: Any, a: Array, *, out_shapes: Any) -> tuple[Array, ...]:
     pivot_values, sign, lu, pivots = _eliminated(a)
-    det = sign * jnp.prod(pivot_values, -1)
-    return det.reshape(det.shape or (1,)), lu, pivots
+    return (sign * jnp.prod(pivot_values, -1)).reshape(out_shapes[0]), lu, pivots
 
 
-@lowers("_linalg_slogdet")
-def _slogdet(p: Any, a: Array) -> tuple[Array, ...]:
+@lowers("_linalg_slogdet", needs=("out_shapes",))
+def _slogdet(p: Any, a: Array, *, out_shapes: Any) -> tuple[Array, ...]:
     pivot_values, sign, lu, pivots = _eliminated(a)
     sign = sign * jnp.prod(jnp.sign(pivot_values), -1)
     logarithm = jnp.sum(jnp.log(jnp.abs(pivot_values)), -1)
-    shape = sign.shape or (1,)
-    return sign.reshape(shape), logarithm.reshape(shape), lu, pivots
+    return sign.reshape(out_shapes[0]), logarithm.reshape(out_shapes[0]), lu, pivots

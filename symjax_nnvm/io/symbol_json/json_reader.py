@@ -14,6 +14,7 @@ from symjax_nnvm.errors import JSONFormatError
 from symjax_nnvm.io.symbol_json.attrs import attr_from_json, brief
 from symjax_nnvm.io.symbol_json.checks import Report, check_nodes, tell
 from symjax_nnvm.io.symbol_json.json_text import decode
+from symjax_nnvm.ir.attributes import numpy_twin
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, VariableParam
 from symjax_nnvm.ir.op import Op, closest_ops, unregistered, why_left_out
@@ -59,11 +60,10 @@ def load_json(text: str, *, parse: bool = True, report: Report | None = None) ->
     reader = _JSONReader(report)
     document = decode(text)
     nodes, heads = reader.read_graph(document, "the graph", 0)
-    attrs = reader.read_graph_attrs(document)
     reader.refuse_unknown_operators()
     if parse:
         check_nodes(nodes, heads, report)
-    return Graph(heads, attrs)
+    return Graph(heads, reader.attrs)
 
 
 def _way_out(op: str) -> str:
@@ -97,10 +97,11 @@ def _where(i: int, name: Any, graph: str) -> str:
 
 
 class _JSONReader:
-    """One reading: operators looked up once per name, and the names that are not registered."""
+    """One reading: operators looked up once per name, and the names that are not registered. attrs: the graph's."""
 
     def __init__(self, report: Report | None = None):
         self._report = report
+        self.attrs: dict[str, Any] = {}
         self._ops: dict[str, Op | None] = {"null": None}
         self._unknown: dict[str, list[Node]] = {}
 
@@ -121,6 +122,8 @@ class _JSONReader:
     def read_graph(self, document: Any, where: str, depth: int) -> tuple[list[Node], list[NodeEntry]]:
         """Return the nodes of a graph object, linked, and its heads."""
         _check_fields(document, _GRAPH_FIELDS, _REQUIRED_GRAPH_FIELDS, where)
+        if depth == 0:
+            self.attrs = _read_graph_attrs(document)
         items = document["nodes"]
         if type(items) is not list:
             _refuse("nodes", where, "an array of objects", items)
@@ -140,16 +143,6 @@ class _JSONReader:
         heads, _ = _read_entries(document["heads"], nodes, len(nodes), "heads", where)
         _continue_versions(nodes, heads)
         return nodes, heads
-
-    def read_graph_attrs(self, document: dict[str, Any]) -> dict[str, Any]:
-        """Return the graph attributes of a graph object."""
-        attrs = document.get("attrs", {})
-        if type(attrs) is not dict:
-            _refuse("attrs", "the graph", "an object", attrs)
-        for key, pair in attrs.items():
-            if type(pair) is not list or len(pair) != 2:
-                _refuse("attrs", "the graph", f'["type", value] for {brief(key)}', pair)
-        return {key: attr_from_json(key, type_name, value) for key, (type_name, value) in attrs.items()}
 
     def _read_node(self, i: int, item: Any, graph: str, depth: int) -> Node:
         """Read one node object, without its edges."""
@@ -185,7 +178,8 @@ class _JSONReader:
 
     def _find_op(self, name: str) -> Op | None:
         if name not in self._ops:
-            self._ops[name] = Op.get(name) if Op.exists(name) else unregistered(name)
+            op = Op.get(name) if Op.exists(name) else unregistered(name)
+            self._ops[name] = (numpy_twin(op) if self.attrs.get("is_np_shape") else None) or op
         return self._ops[name]
 
     def _read_subgraphs(self, i: int, item: Any, graph: str, depth: int) -> list[Subgraph]:
@@ -202,6 +196,17 @@ class _JSONReader:
             check_nodes(nodes, heads, self._report)
             subgraphs.append(Graph(heads))
         return subgraphs
+
+
+def _read_graph_attrs(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the graph attributes of a graph object."""
+    attrs = document.get("attrs", {})
+    if type(attrs) is not dict:
+        _refuse("attrs", "the graph", "an object", attrs)
+    for key, pair in attrs.items():
+        if type(pair) is not list or len(pair) != 2:
+            _refuse("attrs", "the graph", f'["type", value] for {brief(key)}', pair)
+    return {key: attr_from_json(key, type_name, value) for key, (type_name, value) in attrs.items()}
 
 
 def _read_strings(item: Any, field: str, i: int, graph: str) -> dict[str, str]:

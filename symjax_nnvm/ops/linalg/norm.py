@@ -110,6 +110,8 @@ register_op(
     infer_type=float_type,
     flops="the work is a decomposition",
     own=True,
+    TNoGradient="it is the gradient of a norm of matrices (np.linalg.norm), which has no second one; ord='fro' has, "
+    "and so have the singular values of np.linalg.svd",
     doc="The gradient of a norm whose kind the number of axes decides: of matrices U V of singular vectors "
     "that count, or signs of the elements that count.",
 )

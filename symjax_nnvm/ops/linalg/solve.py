@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, register_op
 from symjax_nnvm.ops.linalg.factorization import square_flops
@@ -58,14 +62,22 @@ register_op(
 
 # -- determinants ----------------------------------------------------------------------------------------------------
 
+_Fill = Callable[[NodeEntry, NodeEntry], NodeEntry]
+"""(one number for each matrix, A) → the numbers, repeated over the matrices of A."""
 
-def _det_shapes(p: NoParams, ins: Shapes, outs: Shapes):
-    """A (b…, n, n) → one number for each matrix (b…) or (1,), …; LU (b…, n, n), pivots (b…, n)."""
-    numbers = list(outs[:-2])
+
+def _numpy_det_shapes(p: NoParams, ins: Shapes, outs: Shapes):
+    """A (b…, n, n) → one number for each matrix (b…), …; LU (b…, n, n), pivots (b…, n)."""
     (a, lu), _ = square_shapes(p, [ins[0], outs[-2]], [])
     if a is None:
         return ins, outs
-    return [a], [*[batch_shape(a[:-2])] * len(numbers), lu, a[:-1]]
+    return [a], [*[a[:-2]] * len(outs[:-2]), lu, a[:-1]]
+
+
+def _det_shapes(p: NoParams, ins: Shapes, outs: Shapes):
+    """A (b…, n, n) → one number for each matrix (b…) or (1,), …; LU (b…, n, n), pivots (b…, n)."""
+    ins, outs = _numpy_det_shapes(p, ins, outs)
+    return ins, [batch_shape(shape) if shape == () else shape for shape in outs]
 
 
 def _det_types(p: NoParams, ins: Types, outs: Types):
@@ -74,53 +86,73 @@ def _det_types(p: NoParams, ins: Types, outs: Types):
     return inputs, [*outputs, "int32"]
 
 
-def _regular(a: NodeEntry, singular: NodeEntry) -> NodeEntry:
+def _numpy_fill(numbers: NodeEntry, a: NodeEntry) -> NodeEntry:
+    """One number for each matrix (b…), repeated over the matrices of A."""
+    return apply("broadcast_like", apply("expand_dims", apply("expand_dims", numbers, axis=-1), axis=-1), a)
+
+
+def _regular(fill: _Fill, a: NodeEntry, singular: NodeEntry) -> NodeEntry:
     """A with the identity in the place of singular matrices, whose determinant `singular` is 0."""
     identity = apply("_linalg_makediag", apply("ones_like", apply("_linalg_extractdiag", a)))
-    return apply("where", apply("_matrix_fill", singular, a), a, identity)
+    return apply("where", fill(singular, a), a, identity)
 
 
-def _times_inverse(factor: NodeEntry, a: NodeEntry, singular: NodeEntry) -> NodeEntry:
+def _times_inverse(fill: _Fill, factor: NodeEntry, a: NodeEntry, singular: NodeEntry) -> NodeEntry:
     """factor A⁻ᵀ; one factor for each matrix."""
-    inverse = apply("_linalg_inverse", _regular(a, singular))
-    return apply("elemwise_mul", apply("_matrix_fill", factor, a), transposed(inverse))
+    inverse = apply("_linalg_inverse", _regular(fill, a, singular))
+    return apply("elemwise_mul", fill(factor, a), transposed(inverse))
 
 
-def _det_gradient(node: Node, ograds: Entries):
+def _det_gradient(fill: _Fill, node: Node, ograds: Entries):
     """dA = dY det(A) A⁻ᵀ (Jacobi's formula); as in MXNet 0 where det(A) is 0."""
     det = NodeEntry(node, 0, 0)
-    return [_times_inverse(apply("elemwise_mul", ograds[0], det), node.inputs[0], det)]
+    return [_times_inverse(fill, apply("elemwise_mul", ograds[0], det), node.inputs[0], det)]
 
 
-def _slogdet_gradient(node: Node, ograds: Entries):
+def _slogdet_gradient(fill: _Fill, node: Node, ograds: Entries):
     """dA = dY A⁻ᵀ for the logarithm; as in MXNet 0 where A is singular. The sign is constant."""
     sign = NodeEntry(node, 0, 0)
     regular = apply("square", sign)
-    return [_times_inverse(apply("elemwise_mul", ograds[1], regular), node.inputs[0], sign)]
+    return [_times_inverse(fill, apply("elemwise_mul", ograds[1], regular), node.inputs[0], sign)]
 
 
-register_op(
-    "_linalg_det",
-    aliases=("_npi_det", "linalg_det"),
-    inputs=("A",),
-    num_outputs=3,
-    visible_outputs=1,
-    infer_shape=_det_shapes,
-    infer_type=_det_types,
-    gradient=_det_gradient,
-    flops=square_flops(1),
-    doc="Determinant of each square matrix. Hidden outputs: the LU factors and pivots that it is computed from.",
-)
-register_op(
-    "_linalg_slogdet",
-    aliases=("_npi_slogdet", "linalg_slogdet"),
-    inputs=("A",),
-    num_outputs=4,
-    visible_outputs=2,
-    infer_shape=_det_shapes,
-    infer_type=_det_types,
-    gradient=_slogdet_gradient,
-    flops=square_flops(1),
-    doc="Sign of the determinant of each square matrix, and the logarithm of its magnitude. Hidden outputs: the LU "
-    "factors and pivots that they are computed from.",
-)
+for _name, _count, _gradient, _doc in (
+    (
+        "det",
+        1,
+        _det_gradient,
+        "Determinant of each square matrix. Hidden outputs: the LU factors and pivots that it is computed from.",
+    ),
+    (
+        "slogdet",
+        2,
+        _slogdet_gradient,
+        "Sign of the determinant of each square matrix, and the logarithm of its magnitude. Hidden outputs: the LU "
+        "factors and pivots that they are computed from.",
+    ),
+):
+    _CARD: dict[str, Any] = {
+        "inputs": ("A",),
+        "num_outputs": _count + 2,
+        "visible_outputs": _count,
+        "infer_type": _det_types,
+        "flops": square_flops(1),
+    }
+    _classic = f"_linalg_{_name}"
+    register_op(
+        _classic,
+        aliases=(f"linalg_{_name}",),
+        infer_shape=_det_shapes,
+        gradient=partial(_gradient, partial(apply, "_matrix_fill")),
+        doc=_doc,
+        **_CARD,
+    )
+    register_op(
+        f"_npi_{_name}",
+        infer_shape=_numpy_det_shapes,
+        gradient=partial(_gradient, _numpy_fill),
+        twin_of=_classic,
+        TFileName=_classic,
+        doc=f"{_doc} Of one matrix a result has no axes. MXNet's files call it `{_classic}`.",
+        **_CARD,
+    )

@@ -231,11 +231,19 @@ def _reverse_shapes(p: ReverseParams, ins: Shapes, outs: Shapes):
     return same_shape(p, ins, outs)
 
 
-for _name, _aliases in (("reverse", ("flip",)), ("_npi_flip", ())):
+class FlipParams(ReverseParams):
+    axis: Axes | None = param(doc="the axes to reverse; None: all")
+
+    def turned(self, ndim: int) -> tuple[int, ...]:
+        """The axes that come out reversed."""
+        return tuple(range(ndim)) if self.axis is None else super().turned(ndim)
+
+
+for _name, _aliases, _params in (("reverse", ("flip",), ReverseParams), ("_npi_flip", (), FlipParams)):
     register_op(
         _name,
         aliases=_aliases,
-        params=ReverseParams,
+        params=_params,
         inputs=("data",),
         infer_shape=_reverse_shapes,
         **ARRANGES,

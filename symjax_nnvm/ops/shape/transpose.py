@@ -36,7 +36,7 @@ register_op(
     aliases=("_npi_expand_dims",),
     params=ExpandDimsParams,
     infer_shape=expand_dims_shapes,
-    gradient=lambda node, ograds: [apply("squeeze", ograds[0], axis=node.attrs.parsed.axis)],
+    gradient=lambda node, ograds: [apply("_np_squeeze", ograds[0], axis=node.attrs.parsed.axis)],
     inplace=((0, 0),),
     **ARRANGES,
     doc="Insert an axis of length 1.",

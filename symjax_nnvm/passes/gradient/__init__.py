@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from symjax_nnvm.errors import GradientError, explain
-from symjax_nnvm.ir.attributes import FGradient, FInferShape, FLossEquivalent, FMutateInputs, TOutGradsRead
+from symjax_nnvm.ir.attributes import FGradient, FInferShape, FLossEquivalent, FMutateInputs, TNoGradient, TOutGradsRead
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Op
@@ -286,7 +286,8 @@ def _input_gradients(out_grads: list[NodeEntry], zero_ops: Sequence[Op], node: N
         ]
     raise GradientError(
         explain(
-            f"Operator {op and op.name} is non-differentiable because it didn't register FGradient attribute",
+            f"Operator {op and op.name} is non-differentiable because "
+            + TNoGradient.get(op, "it didn't register FGradient attribute"),
             node=node,
             fix="Put BlockGrad before it if no gradient should pass, or register FGradient.",
         )

@@ -105,7 +105,7 @@ CASES = [
     # inverse and determinants
     *[
         Case(op, (regular(*shape, dtype=dtype),))
-        for op in ("linalg_inverse", "linalg_det", "linalg_slogdet")
+        for op in ("linalg_inverse", "linalg_det", "linalg_slogdet", "_npi_det", "_npi_slogdet")
         for shape, dtype in (((3, 3), "float32"), ((2, 1, 3, 3), "float32"), ((2, 4, 4), "float64"))
     ],
     # factorisations

@@ -66,4 +66,5 @@ CASES = [
     Case("_backward_Pad", (T(4, 7),), {"mode": "constant", "pad_width": (1, 1, 0, 3)}, no_mxnet=OTHER_INPUTS),
     Case("_npi_flip", (T(2, 3, 4),), {"axis": (0, 2)}),
     Case("_npi_flip", (T(2, 3),), {"axis": (1,)}),
+    Case("_npi_flip", (T(2, 3),), {"axis": None}),
 ]

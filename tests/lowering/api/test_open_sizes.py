@@ -39,7 +39,7 @@ REFUSED = {
     "a side of a square matrix": (
         *("_linalg_syevd", "linalg_det", "linalg_inverse", "linalg_potrf", "linalg_potri", "linalg_slogdet"),
         *("linalg_sumlogdiag", "_npi_cholesky", "_npi_eig", "_npi_eigh", "_npi_eigvals", "_npi_eigvalsh"),
-        *("_npi_solve", "_npi_tensorinv", "_npi_tensorsolve", "_tensor_matrix"),
+        *("_npi_det", "_npi_slogdet", "_npi_solve", "_npi_tensorinv", "_npi_tensorsolve", "_tensor_matrix"),
     ),
     "another input says the size": ("_backward_slice", "_backward_slice_axis", "_slice_assign", "reshape_like"),
     "how an array is laid out follows from it": (

@@ -398,6 +398,10 @@ OTHERS: dict[str, tuple[Mistake, type[Exception]]] = {
     "a width that is a word": (lambda: mx.image.imresize(nd.ones((4, 4, 3)), "a", 2), TypeError),  # pyright: ignore
     "an image of 10¹⁸ pixels": (lambda: mx.image.imresize(nd.ones((4, 4, 3)), 10**9, 10**9), ValueError),
     "DataDesc of no shape": (lambda: mx.io.DataDesc("a", None), TypeError),  # pyright: ignore[reportArgumentType]
+    "DataDesc of no dtype": (lambda: mx.io.DataDesc("a", (2,), "zz"), TypeError),
+    "a layer in no dtype": (lambda: gluon.nn.Dense(2).cast("zz"), TypeError),
+    "a BatchNorm in no dtype": (lambda: gluon.nn.BatchNorm().cast("zz"), TypeError),
+    "a parameter of no dtype": (lambda: gluon.nn.Embedding(2, 2, dtype="zz"), TypeError),
     "an iterator of a number": (lambda: mx.io.NDArrayIter({"a": np.ones(())}), TypeError),
     "foreach of a number": (lambda: nd.contrib.foreach(lambda row, s: (row, s), 5, []), AssertionError),
     "a Function without forward": (lambda: mx.autograd.Function()(A), NotImplementedError),

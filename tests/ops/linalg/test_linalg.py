@@ -9,7 +9,7 @@ import pytest
 
 import lowering
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.errors import InferenceError
+from symjax_nnvm.errors import GradientError, InferenceError
 from tests.support.comparison import assert_close
 from tests.support.traced import evaluated
 
@@ -220,3 +220,9 @@ def test_packing_keeps_the_order_of_mxnet():
             packed = sym.linalg_extracttrian(A, **params)
             there_and_back = sym.linalg_extracttrian(sym.linalg_maketrian(packed, **params), **params)
             np.testing.assert_array_equal(run(packed, a=a)[0], run(there_and_back, a=a)[0])
+
+
+def test_a_nuclear_norm_says_which_norms_have_a_second_gradient():
+    first = sym._npi_norm(A, axis=(0, 1), flag=2).gradient("a")
+    with pytest.raises(GradientError, match=r"_norm_direction.*np\.linalg\.norm.*no second one; ord='fro' has"):
+        first.gradient("a")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from lowering.messages.counts import checks_flags
+from lowering.messages.counts import checked_dtype, checks_flags
 from lowering.mx.accepted_types import DType, InitializerLike
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.tensor import Tensor
@@ -86,7 +84,7 @@ class BatchNorm(HybridBlock):
 
     def cast(self, dtype: DType) -> None:
         """Convert the parameters to another dtype; for float16 they stay float32."""
-        super().cast("float32" if np.dtype(dtype).name == "float16" else dtype)
+        super().cast("float32" if checked_dtype(dtype, self.name) == "float16" else dtype)
 
     def hybrid_forward(
         self, F: Any, x: Tensor, gamma: Tensor, beta: Tensor, running_mean: Tensor, running_var: Tensor
