@@ -1,4 +1,4 @@
-"""Hybridised blocks over `mx.sym.np`: values, shapes and gradients are those of functions of arrays, which are MXNet's."""
+"""Hybridised blocks over `mx.sym.np`: values, shapes and gradients are those of functions of arrays, thus MXNet's."""
 
 from __future__ import annotations
 
