@@ -237,7 +237,7 @@ def _difference_gradient(node: Node, dy: NodeEntry, factor: float) -> Entries:
     """factor (X - mean) dY / n, dY repeated over the reduced axes."""
     p, a = node.attrs.parsed, node.inputs[0]
     axes = {"axis": p.axis, "keepdims": p.keepdims}
-    mean = spread(apply("_npi_mean", a, **axes), node)
+    mean = spread(apply("_cast_like", apply("_npi_mean", a, **axes), a), node)
     each = apply("_backward_npi_mean", apply("_cast_like", dy, a), a, **axes)
     return [times(mul(each, apply("elemwise_sub", a, mean)), factor)]
 
