@@ -1061,7 +1061,8 @@ def _evaluated(
     recorded = recording.is_recording()
     origins = [*map(recording.origin, inputs)] if recorded else []
     if states:
-        pairs = zip(expression.names, origins, strict=False)
+        pairs = [*zip(expression.names, origins, strict=False)]
+        origins = [None if name in states else origin for name, origin in pairs]
         wrt = tuple(name for name, origin in pairs if origin is not None and name not in states)
         for name in expression.written(wrt):
             arrays[int(name[1:])].cell.assign(states[name])

@@ -61,7 +61,14 @@ def bound(function: Callable[..., Any], operators: Operators, name: str = "") ->
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return own(*args, **kwargs)
+        try:
+            return own(*args, **kwargs)
+        except TypeError as error:
+            names = inspect.signature(call).parameters
+            if isinstance(error, NNVMError) or not (unknown := kwargs.keys() - names.keys()) or "kwargs" in names:
+                raise
+            problem = f"np.{call.__name__} has no parameter {', '.join(map(repr, sorted(unknown)))}"
+            raise SymbolTypeError(problem, expected=", ".join(names)) from None
 
     shown = [
         each.replace(annotation=inspect.Parameter.empty) for each in inspect.signature(function).parameters.values()

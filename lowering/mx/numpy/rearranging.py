@@ -14,9 +14,7 @@ from lowering.mx.numpy.operators import (
     DialectValueError,
     Operators,
     UnsupportedError,
-    from_host,
     is_number,
-    require_array,
     require_order,
     unsupported,
 )
@@ -245,7 +243,7 @@ def take(op: Operators, a: Any, indices: Any, axis: int | None = None, mode: str
         raise UnsupportedError(f"function take does not support mode '{mode}'")
     if axis is None:
         a, axis = op("_np_reshape", a, newshape=-1), 0
-    if mode == "raise" and not op.symbolic:
+    if mode == "raise" and not op.symbolic and -a.ndim <= axis < a.ndim:
         _refuse_out_of_range(a, indices, axis)
     return op("_npi_take", a, indices, axis=axis, mode=mode, out=out)
 
@@ -283,13 +281,8 @@ def unique(
     """The different elements in order, or rows along an axis; with where they are, what they make, how often they
     come."""
     wanted = {"return_index": return_index, "return_inverse": return_inverse, "return_counts": return_counts}
-    if op.symbolic:
-        return op("_npi_unique", ar, **wanted, axis=axis)
-    require_array(ar)
-    found: Any = np.unique(np.asarray(ar), axis=axis, **wanted)  # pyright: ignore[reportCallIssue, reportArgumentType]
-    if not isinstance(found, tuple):
-        return from_host(found, ar.ctx)
-    return tuple(from_host(each.reshape(-1) if i else each, ar.ctx) for i, each in enumerate(found))
+    found = op("_npi_unique", ar, **wanted, axis=axis)
+    return tuple(found) if isinstance(found, list) else found
 
 
 def diff(op: Operators, a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:

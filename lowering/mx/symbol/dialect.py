@@ -34,6 +34,11 @@ class _Symbol(Methods, Symbol):
 
     __slots__ = ()
 
+    @property
+    def T(self) -> _Symbol:
+        """The values with their axes in reverse order."""
+        return self.transpose()
+
     def as_nd_ndarray(self) -> Symbol:
         """Return the symbol in the classic dialect."""
         return Symbol(self.outputs)

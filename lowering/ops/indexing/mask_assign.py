@@ -36,6 +36,8 @@ def _is_per_element(p: ops.MaskAssignParams, value: tuple[int, ...], data: tuple
 
 @lowers("_npi_boolean_mask_assign_tensor")
 def _assign_tensor(p: ops.MaskAssignParams, data: Array, mask: Array, value: Array) -> Array:
+    if not value.size:  # values for a mask that holds nowhere
+        return data
     after = data.shape[p.start_axis + mask.ndim :]
     if _is_per_element(p, value.shape, data.shape, mask):
         axis = value.ndim - len(after) - 1

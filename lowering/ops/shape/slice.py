@@ -89,7 +89,7 @@ def _backward_slice_like(p, ograd: Array, data: Array) -> Array:
 
 
 @lowers("reverse", "_npi_flip")
-def _reverse(p: ops.ReverseParams, data: Array) -> Array:
+def _reverse(p: ops.ReverseParams | ops.FlipParams, data: Array) -> Array:
     return lax.rev(data, p.turned(data.ndim))
 
 

@@ -77,7 +77,7 @@ def _numpy_det_shapes(p: NoParams, ins: Shapes, outs: Shapes):
 def _det_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     """A (b…, n, n) → one number for each matrix (b…) or (1,), …; LU (b…, n, n), pivots (b…, n)."""
     ins, outs = _numpy_det_shapes(p, ins, outs)
-    return ins, [batch_shape(shape) if shape == () else shape for shape in outs]
+    return ins, [batch_shape(()) if shape == () else shape for shape in outs]
 
 
 def _det_types(p: NoParams, ins: Types, outs: Types):

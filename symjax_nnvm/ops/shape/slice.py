@@ -224,19 +224,19 @@ class ReverseParams(Params):
         return tuple(axis for axis in sorted(set(axes)) if axes.count(axis) % 2)
 
 
-def _reverse_shapes(p: ReverseParams, ins: Shapes, outs: Shapes):
+class FlipParams(Params):
+    axis: Axes | None = param(doc="the axes to reverse; None: all")
+
+    def turned(self, ndim: int) -> tuple[int, ...]:
+        """The axes that come out reversed. Raises ParamError when there is no such axis."""
+        return tuple(range(ndim)) if self.axis is None else ReverseParams(self.axis).turned(ndim)
+
+
+def _reverse_shapes(p: ReverseParams | FlipParams, ins: Shapes, outs: Shapes):
     """data (…) ↔ the same shape."""
     if ins[0] is not None:
         p.turned(len(ins[0]))
     return same_shape(p, ins, outs)
-
-
-class FlipParams(ReverseParams):
-    axis: Axes | None = param(doc="the axes to reverse; None: all")
-
-    def turned(self, ndim: int) -> tuple[int, ...]:
-        """The axes that come out reversed."""
-        return tuple(range(ndim)) if self.axis is None else super().turned(ndim)
 
 
 for _name, _aliases, _params in (("reverse", ("flip",), ReverseParams), ("_npi_flip", (), FlipParams)):

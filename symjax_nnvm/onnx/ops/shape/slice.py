@@ -46,7 +46,7 @@ def _slice_like(g: Builder, p: ops.SliceLikeParams, data: Tensor, like: Tensor) 
 
 
 @onnx_form("reverse", "_npi_flip")
-def _reverse(g: Builder, p: ops.ReverseParams, data: Tensor) -> Tensor:
+def _reverse(g: Builder, p: ops.ReverseParams | ops.FlipParams, data: Tensor) -> Tensor:
     axes = list(p.turned(data.ndim))
     if not axes:
         return data

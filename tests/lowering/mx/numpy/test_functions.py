@@ -195,6 +195,16 @@ def test_a_graph_takes_norms_of_matrices_that_no_axis_names():
         assert onp.allclose([norm.eval(x=x)[0].item(), np.linalg.norm(x, ord=order).item()], value)
 
 
+def test_the_statistics_of_a_batch_norm_have_no_gradient_though_they_are_asked_for():
+    x, gamma, mean = np.array([[1.0, 2.0], [3.0, 5.0]]), np.ones((2,)), np.zeros((2,))
+    for array in (gamma, mean):
+        array.attach_grad()
+    with mx.autograd.record():
+        y = npx.batch_norm(x, gamma, gamma, mean, mean).sum()
+    y.backward()
+    assert (gamma.grad.tolist(), mean.grad.tolist()) == ([2.0, 2.0], [0.0, 0.0])
+
+
 def test_functions_have_the_signatures_and_the_operators_behind_them():
     assert str(inspect.signature(np.reshape)) == "(a, newshape, order='C', out=None)"
     assert str(inspect.signature(np.prod)) == "(a, axis=None, dtype=None, out=None, keepdims=False)"
