@@ -229,7 +229,7 @@ class FlipParams(Params):
 
     def turned(self, ndim: int) -> tuple[int, ...]:
         """The axes that come out reversed. Raises ParamError when there is no such axis."""
-        return tuple(range(ndim)) if self.axis is None else ReverseParams(self.axis).turned(ndim)
+        return tuple(range(ndim)) if self.axis is None else ReverseParams(axis=self.axis).turned(ndim)
 
 
 def _reverse_shapes(p: ReverseParams | FlipParams, ins: Shapes, outs: Shapes):
