@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from lowering.source.names import Names, identifier, quoted
+from lowering.source.names import Names, escaped, identifier, in_quotes, quoted
 from lowering.source.templates import CONST, DIM, END, FUNCTION, INPUT, STRING, found, marker, replaced
 
 __all__ = ["RESERVED", "Call", "Function", "Steps", "abstract", "common_start", "expression", "found_functions"]
@@ -95,10 +95,10 @@ def string_text(text: str) -> str:
     if len(parts) == 1:
         return parts[0][1:-1]
     pieces = [
-        f"{{{part[1:-1]}}}" if part.startswith(_OPEN) else quoted(part)[1:-1].replace("{", "{{").replace("}", "}}")
+        f"{{{part[1:-1]}}}" if part.startswith(_OPEN) else escaped(part).replace("{", "{{").replace("}", "}}")
         for part in parts
     ]
-    return f'f"{"".join(pieces)}"'
+    return f"f{in_quotes(''.join(pieces))}"
 
 
 def literal_text(text: str) -> str:

@@ -457,7 +457,8 @@ class _Printer:
 
     def moves(self, p: Mapping[str, Any]) -> tuple[str, str]:
         """Return the strides and the padding of windows."""
-        padding = p["padding"] if any(map(any, p["padding"])) else "VALID"
+        is_valid = not any(map(any, p["padding"])) and set(p.get("lhs_dilation") or (1,)) == {1}
+        padding = "VALID" if is_valid else p["padding"]  # JAX wants numbers beside a dilation
         return self.const("strides", p["window_strides"]), self.const("padding", padding)
 
     def _reduce_window_sum(self, e: Equation) -> Expr:

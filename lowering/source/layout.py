@@ -81,11 +81,12 @@ def _broken(text: str, indent: str) -> list[str]:
     parts = _split(body, ",")
     literal = text[first] == "{" or (not _WORD_BEFORE.match(text[first - 1 : first]) and text[first - 1 : first] != "")
     literal = literal or first == 0
+    is_comprehension = any(body.startswith(" for ", i) for i in _free(body))
     grouped = text[first] == "(" and literal and not body.endswith(",")
     if len(parts) == 1 and (grouped or _is_subscript(text, first)):
         lines = _inside(body, inner)  # a comma would make a tuple
-    elif (literal and " for " not in body) or len(inner + body) > COLUMNS:
-        lines = _each(parts, inner) if " for " not in body else _inside(body, inner)
+    elif (literal and not is_comprehension) or len(inner + body) > COLUMNS:
+        lines = _inside(body, inner) if is_comprehension else _each(parts, inner)
     else:
         lines = [inner + body]
     return [indent + text[: first + 1], *lines, *_after(text[last:], indent)]
@@ -145,12 +146,12 @@ def _split(text: str, by: str) -> list[str]:
 def _code(text: str) -> list[tuple[int, str]]:
     """Return the letters that are no part of a string, with their places."""
     letters: list[tuple[int, str]] = []
-    inside = escaped = False
+    quote, escaped = "", False
     for place, letter in enumerate(text):
-        if inside:
-            inside, escaped = not (letter == '"' and not escaped), letter == "\\" and not escaped
-        elif letter == '"':
-            inside = True
+        if quote:
+            quote, escaped = "" if letter == quote and not escaped else quote, letter == "\\" and not escaped
+        elif letter in "\"'":
+            quote = letter
         else:
             letters.append((place, letter))
     return letters

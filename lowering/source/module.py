@@ -68,8 +68,8 @@ class _Module:
         self._texts: dict[str, list[str]] = {}
         self._needs: dict[str, list[str]] = {}
         self._functions: dict[str, Function] = {}
-        by_name = {name: slot for slot, name in network.variables.items()}
-        self._data = {by_name[name]: name for name in data if name in by_name}
+        variables = network.variables.items()  # two may have one name
+        self._data = {slot: name for name in data for slot, its_name in variables if its_name == name}
         self._arguments = {name: self._main_names.new(name) for name in data}
         self._params = {slot: name for slot, name in network.variables.items() if slot not in self._data}
 
@@ -397,7 +397,7 @@ class _Module:
         ]
         more = ", ".join({"train": "train=False", "key": "key=None"}[word] for word in self.options)
         returned = f"return ({result}, states) if train else {result}" if has_states else f"return {result}"
-        shapes = ", ".join(f"{slots[s]} {self._shape(s)}" for s in self._data)
+        shapes = ", ".join(dict.fromkeys(f"{slots[s]} {self._shape(s)}" for s in self._data))
         outs = ", ".join(self._shape(slot) for slot in self._results)
         about = f"{shapes} -> {outs}" if shapes else f"Return the outputs {outs}"
         about = f"{about}{', and in training the states' if has_states else ''}."

@@ -7,7 +7,7 @@ import keyword
 import re
 from collections.abc import Iterable
 
-__all__ = ["Names", "identifier", "quoted"]
+__all__ = ["Names", "escaped", "identifier", "in_quotes", "quoted"]
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])")
 _OTHERS = re.compile(r"[^0-9a-zA-Z]+")
@@ -24,8 +24,19 @@ def identifier(text: str, otherwise: str = "x") -> str:
 
 
 def quoted(text: str) -> str:
-    """Return the text as a Python string of ASCII characters, in double quotes."""
-    return '"' + text.encode("unicode_escape").decode("ascii").replace('"', '\\"') + '"'
+    """Return the text as a Python string of ASCII characters."""
+    return in_quotes(escaped(text))
+
+
+def escaped(text: str) -> str:
+    """Return the text in ASCII characters, as it stands between quotes; quotes are as they were."""
+    return text.encode("unicode_escape").decode("ascii")
+
+
+def in_quotes(text: str) -> str:
+    """Return escaped text in those quotes of which it has fewer itself, as `ruff format` does."""
+    quote = "'" if text.count('"') > text.count("'") else '"'
+    return quote + text.replace(quote, f"\\{quote}") + quote
 
 
 class Names:

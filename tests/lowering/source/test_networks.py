@@ -219,6 +219,19 @@ def test_names_from_files_are_data(child: Child):
     np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-5)
 
 
+def test_strings_with_quotes_are_as_ruff_has_them_and_two_variables_of_one_name_are_one_argument(child: Child):
+    net = sym.Variable("data")
+    for i in range(3):
+        weight = sym.Variable(f'{"abc"[i]} for "quoted" in it')
+        net = sym.FullyConnected(net, weight, no_bias=True, num_hidden=2, name=f"fc{i}") + sym.Variable("data")
+    source = lowering.to_source(net, shapes={"data": (1, 2)})
+    well_formed(source)
+    args, _ = values(net, {"data": (1, 2)})
+    outputs, _, _ = child.run(source, {n: a for n, a in args.items() if n != "data"}, [args["data"]])
+    expected, _ = lowering.to_jax(net, platform="any")(args)
+    np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-6)
+
+
 @mx.operator.register("printed_doubled")
 class Doubled(mx.operator.CustomOpProp):
     """A user's operator in Python, of one input and one output."""

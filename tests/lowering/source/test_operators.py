@@ -34,10 +34,11 @@ keys, tiles, one sorted array, whole numbers without sign, loops that JAX does n
 
 CASES_OF_KINDS = (
     *("gamma:(6,)float16", "IdentityAttachKLSparseReg:(4,3)x(3,):eval", "SliceChannel:num_outputs=1:(2,3)"),
+    "Deconvolution:kernel=(1,1),num_filter=2,stride=(2,2):(1,3,3,4)x(3,2,1,1)",
     *("softmin:large:(3,4)", "RNN:mode=gru,state_size=2,num_layers=1:(3,2,3)x(42,)x(1,2,2)"),
 )
 """Cases that need what others do not: numbers of a half float beside an array, a gradient of its own at inference, a
-list of one array, numbers that cancel, a sum of a slice that is broadcast."""
+list of one array, a dilation without padding, numbers that cancel, a sum of a slice that is broadcast."""
 
 REFUSED = ("Custom",)
 """Operators that are not printed: a user's Python."""
