@@ -190,7 +190,7 @@ class NDArray(Arithmetic, Fluent):
         return f"\n{host(self.cell)!s}\n<NDArray {sizes} @{self.context}>"
 
     def __reduce__(self) -> Any:
-        return _unpickled, (self.asnumpy(), str(self.context.device_type), self.context.device_id)
+        return _unpickled, (self.asnumpy(), str(self.context.device_type), self.context.device_id, self.dialect)
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """Take the array of a pickle that MXNet wrote, {"handle": its bytes}: pickles name this class where
@@ -723,11 +723,11 @@ def as_jax(value: Any, dtype: DType = None) -> jax.Array:
     return array if dtype is None else cast(array, dtype)
 
 
-def _unpickled(value: np.ndarray, device_type: str, device_id: int) -> NDArray:
+def _unpickled(value: np.ndarray, device_type: str, device_id: int, dialect: str = CLASSIC) -> NDArray:
     context = Context(device_type, device_id)
     if is_narrowed(value.dtype):
-        return NDArray(StoredCell(value, context.device), context)
-    return like_jax(jax.device_put(value, context.device), context)
+        return in_dialect(NDArray(StoredCell(value, context.device), context), dialect)
+    return in_dialect(like_jax(jax.device_put(value, context.device), context), dialect)
 
 
 def _as_numbers(value: Any, dtype: DType) -> np.ndarray:

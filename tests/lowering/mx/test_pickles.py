@@ -148,6 +148,7 @@ OTHERS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "Context": (lambda: mx.cpu(2), str),
     "InitDesc": (lambda: mx.init.InitDesc("a", {"b": "c"}), lambda d: (str(d), d.attrs, d.drawn_as)),
     "NDArray": (lambda: mx.nd.arange(3), lambda x: x.asnumpy().tolist()),
+    "np.ndarray": (lambda: mx.np.arange(3), lambda x: (x + x).tolist()),
     "Symbol": (exponential, lambda x: x.tojson()),
     "Speedometer": (lambda: mx.callback.Speedometer(4, 2), vars),
     "ProgressBar": (lambda: mx.callback.ProgressBar(4), vars),
