@@ -200,16 +200,17 @@ def gluon(cells: Sequence[str]) -> Loaded:
     return Loaded(call_of(mx, *cells))
 
 
-def int8(folder: str, integers: bool) -> Loaded:
-    """The files `net` for `images.npy` in MXNet: fused for oneDNN as its documentation advises, or in addition what
-    `quantize_model_mkldnn` makes of them."""
+def int8(folder: str, kind: str) -> Loaded:
+    """The files `net` for `images.npy` in MXNet: "floats", fused for oneDNN as its documentation advises, or "made",
+    what `quantize_model_mkldnn` makes of them; or the files "fused" as they are."""
     import mxnet as mx  # type: ignore[import-not-found]
     from mxnet.contrib.quantization import quantize_model_mkldnn  # type: ignore[import-not-found]
 
-    net, args, aux = mx.model.load_checkpoint(os.path.join(folder, "net"), 0)
+    net, args, aux = mx.model.load_checkpoint(os.path.join(folder, "fused" if kind == "fused" else "net"), 0)
     images, batches = (np.load(os.path.join(folder, name)) for name in ("images.npy", "batches.npy"))
-    net = net.get_backend_symbol("MKLDNN_QUANTIZE" if integers else "MKLDNN")
-    if integers:
+    if kind == "floats":
+        net = net.get_backend_symbol("MKLDNN")
+    elif kind == "made":
         data = mx.io.NDArrayIter(batches, batch_size=64)
         how = {"calib_mode": "naive", "calib_data": data, "quantized_dtype": "auto", "label_names": None}
         net, args, aux = quantize_model_mkldnn(net, args, aux, ctx=mx.cpu(), **how)

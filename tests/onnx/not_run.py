@@ -50,9 +50,6 @@ _CELL = "ONNX' LSTM neither projects its output nor clips its cell state"
 _NO_BORDER = "ONNX has no border of the maximum or minimum"
 _SAME_CHANNELS = "ONNX' RoiAlign takes all bins from the same channels"
 _SINGULAR = "ONNX has no factorisation of matrices"
-_INT32 = "a sum of int32 levels, which no ONNX operator rounds to"
-_MIXED = "MXNet rounds uint8 to int8 before it adds int8"
-_OVER = "oneDNN writes the sum over an array of another dtype"
 _SUMS = "its sums are int32 levels of a range that only run time knows"
 NO_FORM: dict[str, str] = {
     **dict.fromkeys(
@@ -80,15 +77,8 @@ NO_FORM: dict[str, str] = {
     "_npi_pad:pad_width=((1,2),),mode=maximum:(2,3)": _NO_BORDER,
     "_npi_pad:pad_width=((0,3),(2,1)),mode=minimum:(3,2)": _NO_BORDER,
     "_sg_mkldnn_conv:sums:(2,3,5,5)uint8x(4,3,3,3)x(4,)x(1,)x(1,):eval": _SUMS,
-    "_sg_mkldnn_conv:added_int8:"
-    "(2,3,5,5)uint8x(4,3,3,3)x(4,)x(4,)x(4,)x(4,)x(4,)x(2,4,5,5)int8x(1,)x(1,)x(1,)x(1,):eval": _OVER,
     "_sg_mkldnn_fully_connected:sums:(3,12)uint8x(5,12)int8x(5,)int8x(1,)x(1,)x(1,)x(1,)x(1,)x(1,):eval": _SUMS,
     "_sg_mkldnn_selfatt_valatt:sums:(4,3,12)int8x(6,4,4)uint8x(1,)x(1,)x(1,)x(1,):eval": _SUMS,
-    "_contrib_quantized_elemwise_add:(3,4)int8x(3,4)int8x(1,)x(1,)x(1,)x(1,):eval": _INT32,
-    "_contrib_quantized_elemwise_add:(3,4)uint8x(3,4)uint8x(1,)x(1,)x(1,)x(1,):eval": _INT32,
-    "_contrib_quantized_elemwise_add:(3,4)int8x(3,4)uint8x(1,)x(1,)x(1,)x(1,):eval": _INT32,
-    "_contrib_quantized_elemwise_add:min_calib_range=-3.0,max_calib_range=3.5:"
-    "(3,4)int8x(3,4)uint8x(1,)x(1,)x(1,)x(1,):eval": _MIXED,
 }
 """Case → why an operator that has a form has none with its parameters."""
 

@@ -192,6 +192,24 @@ def test_what_a_form_raises_is_told_as_a_node_in_the_way(what: str):
         nn.from_onnx(model_of([wrong], inputs, weights=weights, opset=21))
 
 
+@pytest.mark.parametrize(
+    ("kind", "inputs", "words"),
+    [
+        ("QGemm", "x s s", "its input 3 is left out"),
+        ("QGemm", "x s s s s s s s s s", "it has 10 inputs, not 9 at most"),
+        ("QLinearAdd", "x s s", "an array or a scale is left out"),
+        ("QLinearConcat", "s s x", "an array or a scale is left out"),
+    ],
+)
+def test_too_few_and_too_many_inputs_are_told_in_plain_words(kind: str, inputs: str, words: str):
+    """Of ONNX' own operators its checker tells it."""
+    wrong = node(kind, inputs, name="n", domain="com.microsoft")
+    made = model_of([wrong], X4, weights={"s": np.asarray(0.1, np.float32)})
+    made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    with pytest.raises(OnnxError, match=words):
+        nn.from_onnx(made)
+
+
 def test_no_data_of_a_scan_and_a_dtype_of_an_input_are_told():
     body = helper.make_graph([node("Identity", "s", "o")], "b", [helper.make_tensor_value_info("s", 1, (2,))],
                              [helper.make_tensor_value_info("o", 1, (2,))])  # fmt: skip

@@ -81,23 +81,26 @@ def import_of(kind: str, opset: int) -> OnnxImport:
     return max(rows, key=lambda row: row.since, default=_NONE)
 
 
-def missing_input(form: ImportForm, inputs: Sequence[Value | None]) -> int | None:
-    """The first input that is left out and that a form takes as a `Value`, not as a `Value | None`; None: there is
-    none. Files leave out any."""
-    needed, rest = _needed(form)
-    return next((i for i, (x, need) in enumerate(zip(inputs, [*needed, *repeat(rest, len(inputs))], strict=False))
-                 if need and x is None), None)  # fmt: skip
+def input_problem(form: ImportForm, inputs: Sequence[Value | None]) -> str | None:
+    """What is wrong with a node's inputs: one is left out that a form takes as a `Value`, not as a `Value | None`, or
+    there are too many; None: nothing. Files leave out any."""
+    needed, others_needed, most = _needed(form)
+    if most is not None and len(inputs) > most:
+        return f"it has {len(inputs)} inputs, not {most} at most"
+    padded = [*inputs, *[None] * (len(needed) - len(inputs))]
+    missing = next(
+        (i for i, (x, need) in enumerate(zip(padded, [*needed, *repeat(others_needed, len(padded))], strict=False))
+         if need and x is None), None
+    )  # fmt: skip
+    return None if missing is None else f"its input {missing} is left out"
 
 
 @cache
-def _needed(form: ImportForm) -> tuple[tuple[bool, ...], bool]:
-    """Return whether each input of a form, and those that `*inputs` stands for, is annotated as a `Value`."""
-    _, *inputs = inspect.signature(form).parameters.values()
-    needed = [
-        parameter.annotation in ("Value", Value)
-        for parameter in inputs
-        if parameter.kind is not parameter.VAR_POSITIONAL
-    ]
-    return tuple(needed), any(
-        parameter.annotation in ("Value", Value) for parameter in inputs if parameter.kind is parameter.VAR_POSITIONAL
-    )
+def _needed(form: ImportForm) -> tuple[tuple[bool, ...], bool, int | None]:
+    """Return whether each input of a form, and those that `*inputs` stands for, is annotated as a `Value`; and how many
+    inputs it takes, None for any number."""
+    _, *parameters = inspect.signature(form).parameters.values()
+    named = [each for each in parameters if each.kind is not each.VAR_POSITIONAL]
+    others = [each for each in parameters if each.kind is each.VAR_POSITIONAL]
+    needed = [each.annotation in ("Value", Value) for each in named]
+    return tuple(needed), any(each.annotation in ("Value", Value) for each in others), None if others else len(named)

@@ -15,7 +15,7 @@ from symjax_nnvm.onnx.imports.constants import ConstantEvaluator, is_computed
 from symjax_nnvm.onnx.imports.failures import OF_FORMS, first_line
 from symjax_nnvm.onnx.imports.file_tensors import Weights
 from symjax_nnvm.onnx.imports.file_values import Numbers, Value, one
-from symjax_nnvm.onnx.imports.import_registry import import_of, missing_input
+from symjax_nnvm.onnx.imports.import_registry import import_of, input_problem
 from symjax_nnvm.onnx.imports.ops.pieces import entering, leaving, of_sizes
 from symjax_nnvm.onnx.imports.reading import defaults
 from symjax_nnvm.symbol.symbol import Symbol
@@ -162,9 +162,9 @@ class Reader:
             if is_computed(kind):
                 self.g.refuse(row.reason, row.fix)
             return []
-        missing = missing_input(row.form, inputs)
-        if missing is not None:
-            self.g.refuse(f"its input {missing} is left out")
+        problem = input_problem(row.form, inputs)
+        if problem is not None:
+            self.g.refuse(problem)
         node_before = self.g.node
         result = row.form(self.g, *inputs)
         unread = sorted(set(attrs) - node_before.asked - row.ignores - defaults(node, self.g.opset))

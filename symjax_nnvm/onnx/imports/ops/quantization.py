@@ -6,8 +6,6 @@ up in int32.
 
 from __future__ import annotations
 
-from typing import Any
-
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.onnx.imports.composer import Composer
 from symjax_nnvm.onnx.imports.file_values import Value
@@ -145,40 +143,37 @@ def _qgemm(
     return _levels(g, mul(g, sums, div(g, factors, scale)), zero, "uint8" if zero is None else zero.dtype)
 
 
-def _between_levels(kind: str, count: int) -> ImportForm:
-    """The form of an operator of floats whose arrays, the first inputs, are levels with a scale and a zero point each,
-    as is its result."""
+def _between_levels(kind: str, count: int | None) -> ImportForm:
+    """The form of an operator of floats whose arrays are levels with a scale and a zero point each, as is its result.
+
+    count: how many arrays there are, and the result's scale and zero point after them; None: any number, after these.
+    """
 
     def form(g: Composer, *inputs: Value | None) -> Value:
         if g.attr("channels_last", 0):
             g.refuse("MXNet's operator has its channels first", "Write the file with channels_last=0.")
-        operator, (scale, zero) = import_of(kind, g.opset).form, inputs[3 * count : 3 * count + 2]
+        operator, split = import_of(kind, g.opset).form, 2 if count is None else 3 * count
         assert operator is not None
-        if scale is None or any(x is None for x in (*inputs[: 3 * count : 3], *inputs[1 : 3 * count : 3])):
+        first, last = inputs[:split], inputs[split:]
+        arrays, ends = (last, first) if count is None else (first, last)
+        scale, zero = (*ends, None, None)[:2]
+        levels = [(*arrays[i : i + 3], None, None)[:3] for i in range(0, len(arrays), 3)]
+        numbers = [mul(g, _floats(g, x, of), by) for x, by, of in levels if x is not None and by is not None]
+        if scale is None or len(numbers) < len(levels):
             g.refuse("an array or a scale is left out")
-        return _result(g, operator, [*zip(*(iter(inputs[: 3 * count]),) * 3, strict=True)], scale, zero)
+        result = operator(g, *numbers)
+        assert isinstance(result, Value)
+        return _levels(g, div(g, result, scale), zero, "uint8" if zero is None else zero.dtype)
 
     return form
-
-
-def _result(g: Composer, operator: ImportForm, arrays: list[Any], scale: Value, zero: Value | None) -> Value:
-    result = operator(g, *(mul(g, _floats(g, x, of), by) for x, by, of in arrays))
-    assert isinstance(result, Value)
-    return _levels(g, div(g, result, scale), zero, "uint8" if zero is None else zero.dtype)
-
-
-@onnx_import("com.microsoft.QLinearConcat")
-def _qlinear_concat(g: Composer, scale: Value, zero: Value, *rest: Value) -> Value:
-    operator = import_of("Concat", g.opset).form
-    assert operator is not None
-    return _result(g, operator, [*zip(*(iter(rest),) * 3, strict=True)], scale, zero)
 
 
 import_table(
     {
         f"com.microsoft.QLinear{kind}": _between_levels(kind, count)
         for kind, count in (
-            ("Add", 2), ("Mul", 2), ("AveragePool", 1), ("GlobalAveragePool", 1), ("LeakyRelu", 1), ("Sigmoid", 1)
+            ("Add", 2), ("Mul", 2), ("AveragePool", 1), ("Concat", None), ("GlobalAveragePool", 1), ("LeakyRelu", 1),
+            ("Sigmoid", 1)
         )
     }
 )  # fmt: skip

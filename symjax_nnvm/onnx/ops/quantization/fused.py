@@ -3,6 +3,7 @@ QuantizeLinear, which onnxruntime joins to QLinearConv and QLinearMatMul."""
 
 from __future__ import annotations
 
+from symjax_nnvm.ir.types import DType
 from symjax_nnvm.onnx.builder import Builder
 from symjax_nnvm.onnx.forms import onnx_form
 from symjax_nnvm.onnx.ops.quantization.levels import as_levels, as_numbers, calibrated, magnitude
@@ -29,12 +30,18 @@ def _inlined(g: Builder, arrays: dict[str, Tensor]) -> Tensor:
     return out
 
 
-def _ended(g: Builder, p: ops.FusedConvolution | ops.FusedDense, out: Tensor) -> list[Tensor]:
-    """A float result as levels of the calibrated range."""
+def _ended(g: Builder, p: ops.FusedConvolution | ops.FusedDense, out: Tensor, written: DType) -> list[Tensor]:
+    """A float result as levels of the calibrated range. written: the dtype in which they are written, whose bits are
+    then read as the result's; oneDNN writes over the summand."""
     if p.dtype == "int32":
         g.refuse("its sums are int32 levels of a range that only run time knows", _CALIBRATE)
     both = calibrated(g, p.node)
-    return [as_levels(g, out, magnitude(g, both), p.dtype), *both]
+    levels = as_levels(g, out, magnitude(g, both), written, LEVELS[p.dtype])
+    if written != p.dtype:
+        least = 0 if p.dtype == "uint8" else 128
+        bits = g.op("Mod", g.op("Add", g.cast(levels, "int32"), least + 256), 256)
+        levels = g.cast(g.op("Sub", bits, least), p.dtype)
+    return [levels, *both]
 
 
 @onnx_form("_sg_mkldnn_conv")
@@ -47,10 +54,8 @@ def _convolution(g: Builder, p: ops.FusedConvolution, *inputs: Tensor) -> Tensor
         if name in arrays:
             real = magnitude(g, (named[f"{name}_min"], named[f"{name}_max"]))
             arrays[name] = as_numbers(g, arrays[name], real)
-    if p.node.with_sum and named["sum"].dtype != p.dtype:
-        g.refuse("oneDNN writes the sum over an array of another dtype", "Quantise the summand to the result's dtype.")
     arrays["weight"] = _rounded_rows(g, arrays["weight"])
-    return _ended(g, p, _inlined(g, arrays))
+    return _ended(g, p, _inlined(g, arrays), named["sum"].dtype if p.node.with_sum else p.dtype)
 
 
 @onnx_form("_sg_mkldnn_fully_connected")
@@ -63,7 +68,7 @@ def _dense(g: Builder, p: ops.FusedDense, *inputs: Tensor) -> Tensor | list[Tens
         if p.is_channel_wise:
             arrays["weight"] = _rounded_rows(g, arrays["weight"])
     out = _inlined(g, arrays)
-    return out if p.dtype == "float32" else _ended(g, p, out)
+    return out if p.dtype == "float32" else _ended(g, p, out, p.dtype)
 
 
 @onnx_form("_sg_mkldnn_selfatt_qk", "_sg_mkldnn_selfatt_valatt")

@@ -6,25 +6,29 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
+from symjax_nnvm.ir.types import DType
 from symjax_nnvm.onnx.builder import Builder
 from symjax_nnvm.onnx.forms import onnx_form, refuses
 from symjax_nnvm.onnx.ops.nn.pooling import pool
 from symjax_nnvm.onnx.ops.quantization.levels import (
+    INT32_LEVELS,
     as_levels,
     as_numbers,
     calibrated,
     magnitude,
     sums_range,
+    symmetric,
 )
 from symjax_nnvm.onnx.tensors import Tensor
+from symjax_nnvm.ops.nn.batch_norm import channel_axis
 from symjax_nnvm.ops.nn.embedding import EmbeddingParams
 from symjax_nnvm.ops.nn.fully_connected import FullyConnectedParams
 from symjax_nnvm.ops.nn.pooling import PoolingParams
 from symjax_nnvm.ops.quantization import layers as ops
 from symjax_nnvm.ops.quantization.ranges import LEVELS, CalibratedParams
 from symjax_nnvm.ops.shape.concat import ConcatParams
-
-_CALIBRATE = "Calibrate the network: its nodes then have the range of their results."
 
 
 def _reals(g: Builder, ranges: tuple[Tensor, ...]) -> list[Tensor]:
@@ -63,13 +67,23 @@ def _fully_connected(g: Builder, p: FullyConnectedParams, data: Tensor, weight: 
 
 @onnx_form("_contrib_quantized_elemwise_add")
 def _add(g: Builder, p: CalibratedParams, lhs: Tensor, rhs: Tensor, *ranges: Tensor) -> list[Tensor]:
-    if not p.is_calibrated:
-        g.refuse("a sum of int32 levels, which no ONNX operator rounds to", _CALIBRATE)
-    if lhs.dtype != rhs.dtype:
-        g.refuse("MXNet rounds uint8 to int8 before it adds int8", "Quantise both summands to one dtype.")
-    numbers = [as_numbers(g, x, real) for x, real in zip((lhs, rhs), _reals(g, ranges), strict=True)]
-    both = calibrated(g, p)
-    return [as_levels(g, g.op("Add", *numbers), magnitude(g, both), lhs.dtype), *both]
+    pairs = list(zip((lhs, rhs), _reals(g, ranges), strict=True))
+    is_mixed = lhs.dtype != rhs.dtype  # oneDNN adds arrays of one dtype: uint8 becomes int8 of the result's scale first
+    if p.is_calibrated:
+        both, dtype = calibrated(g, p), "int8" if is_mixed else lhs.dtype
+        result = magnitude(g, both)
+        numbers = [as_numbers(g, x, real) for x, real in pairs]
+        for i, (x, _) in enumerate(pairs):
+            if is_mixed and x.dtype == "uint8":
+                numbers[i] = as_numbers(g, as_levels(g, numbers[i], result, dtype), result)
+        return [as_levels(g, g.op("Add", *numbers), result, dtype), *both]
+    high = g.op("Add", *(real for _, real in pairs))
+    scale = g.op("Div", g.constant(INT32_LEVELS, "float32"), high)
+    parts: list[Tensor] = []
+    for x, real in pairs:
+        part = g.op("Mul", g.cast(x, "float32"), g.op("Mul", scale, g.op("Div", real, LEVELS[x.dtype])))
+        parts.append(g.cast(_rounded(g, part, "int8"), "float32") if is_mixed and x.dtype == "uint8" else part)
+    return [_rounded(g, g.op("Add", *parts), "int32"), *symmetric(g, high)]
 
 
 @onnx_form("_contrib_quantized_elemwise_mul")
@@ -129,8 +143,33 @@ def _embedding(g: Builder, p: EmbeddingParams, data: Tensor, weight: Tensor, low
     return [g.op("Gather", weight, rows, axis=0), low, high]
 
 
+@onnx_form("_contrib_quantized_batch_norm")
+def _batch_norm(
+    g: Builder, p: ops.QuantizedBatchNormParams, data: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, var: Tensor,
+    min_data: Tensor, max_data: Tensor
+) -> list[Tensor]:  # fmt: skip
+    numbers = g.cast(data, "float32")
+    if data.dtype == "uint8":
+        numbers = g.cast(_rounded(g, g.op("Mul", numbers, LEVELS["int8"] / LEVELS["uint8"]), "int8"), "float32")
+    both = calibrated(g, p)
+    real = magnitude(g, both)
+    factor = g.op("Div", gamma, g.op("Sqrt", g.op("Add", var, p.eps)))
+    once_more = g.constant(1 / math.sqrt(1 + p.eps), "float32")  # as oneDNN does, by a variance of 1
+    scale = g.op("Mul", g.op("Div", g.op("Mul", factor, magnitude(g, (min_data, max_data))), real), once_more)
+    shift = g.op("Div", g.op("Mul", g.op("Sub", beta, g.op("Mul", mean, factor)), LEVELS["int8"]), real)
+    axis = channel_axis(p.axis, data.ndim)
+    scale, shift = (g.along(each, axis, data.ndim) for each in (scale, shift))
+    return [_rounded(g, g.op("Add", g.op("Mul", numbers, scale), shift), "int8"), *both]
+
+
+def _rounded(g: Builder, numbers: Tensor, dtype: DType) -> Tensor:
+    """The nearest levels of a dtype, those in the middle to even ones."""
+    info = np.iinfo(dtype)
+    high = np.nextafter(np.float32(info.max), np.float32(0)) if dtype == "int32" else info.max
+    return g.cast(g.op("Clip", g.op("Round", numbers), float(info.min), float(high)), dtype)
+
+
 refuses(
-    "_contrib_quantized_batch_norm",
     "_contrib_quantized_rnn",
     reason="ONNX' operator works on floats, whose results round to other levels",
     fix="Leave the layer out when the network is quantised (excluded_sym_names of quantize_model).",
