@@ -6,7 +6,7 @@ import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
-from math import prod
+from math import inf, prod
 from typing import Any, NamedTuple, NoReturn
 
 import jax
@@ -16,7 +16,7 @@ from jax.core import Tracer
 
 from lowering.core.python_calls import refuse_without_client
 from lowering.executor.bound_arrays import ArrayCell, fill, writing, zeros
-from lowering.host.staged import Staged
+from lowering.host.staged import Staged, may_evaluate
 from lowering.jax_casts import cast, held, is_narrowed, written
 from lowering.messages.counts import checks_flags
 from lowering.mx.accepted_types import AxisLike, ContextLike, DType, ShapeLike
@@ -550,6 +550,8 @@ class NDArray(Arithmetic, Fluent):
         """Write the result of an operation here, and return the array itself. A file's array keeps its 64 bits, and is
         computed with in these."""
         with writing(self.cell):
+            if is_written_in_memory(self, _IN_MEMORY.get(operation), other):
+                return self
             stored = stored_of(self.cell)
             if stored is not None and not recording.is_recording():
                 with jax.enable_x64(True):
@@ -586,6 +588,38 @@ class NDArray(Arithmetic, Fluent):
         )
 
     simple_bind = eval = optimize_for = get_backend_symbol = bind
+
+
+def is_written_in_memory(array: NDArray, function: Any, other: Any) -> bool:
+    """Whether NumPy's function of an array and another one, or a number, wrote its result to the array, without new
+    memory: of floats, of which IEEE's rules give the same numbers by every way."""
+    kind: Any = type(other)
+    dtype, is_number = array.cell.dtype, kind is float or (kind is int and other.bit_length() < 64)
+    if function not in _IN_MEMORY.values() or dtype not in (np.float32, np.float64) or recording.is_recording():
+        return False
+    if not is_number:
+        if kind is not type(array) or other.context is not array.context or stored_of(other.cell) is not None:
+            return False
+        if (other.shape, other.cell.dtype) != (array.shape, dtype):
+            return False
+    if not may_evaluate(() if is_number else (other.value,)):
+        return False
+    values = float(other) if is_number else host(other.cell)
+    memory = array.cell.own_memory()
+    if memory is None:
+        return False
+    with np.errstate(all="ignore"):
+        function(memory, values, out=memory)
+    return True
+
+
+_IN_MEMORY: Mapping[Any, Callable[..., Any]] = {
+    operator.add: np.add,
+    operator.sub: np.subtract,
+    operator.mul: np.multiply,
+    operator.truediv: np.divide,
+}
+"""Operation → NumPy's function that writes the same numbers."""
 
 
 def scalar_number(value: object) -> Any:
@@ -825,6 +859,8 @@ def _with_other_numbers(key: tuple[Any, ...], kwargs: Mapping[str, Any], arrays:
     try:
         numbers = [float(given.pop(name)) for name in of_any.changing]
     except (KeyError, ValueError):  # the operator says what it does not take
+        return None
+    if inf in map(abs, numbers):  # maybe too many digits
         return None
     checked = of_any.changing == ("scalar",) or min(numbers) > 0  # the operator says which rates it does not take
     return similar._replace(numbered=(of_any, numbers)) if checked and not given else None

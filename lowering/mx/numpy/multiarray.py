@@ -20,6 +20,7 @@ from lowering.mx.ndarray.array import (
     ScalarError,
     host,
     in_dialect,
+    is_written_in_memory,
 )
 from lowering.mx.ndarray.creation import native_dtype
 from lowering.mx.numpy import elementwise, fallback, rearranging
@@ -46,6 +47,9 @@ def _updating(function: str) -> Callable[[Any, Any], Any]:
     """Return the method of an operator that writes its result to the array."""
 
     def method(self: ndarray, other: Any) -> ndarray:
+        with writing(self.cell):
+            if is_written_in_memory(self, getattr(np, function), other):
+                return self
         return self._updated(lambda x, y: elementwise.apply_binary(EAGER, function, x, y), other)
 
     method.__doc__ = f"`np.{function}`, written to the array."

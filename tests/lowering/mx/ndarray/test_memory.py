@@ -72,7 +72,7 @@ def test_an_interrupted_call_leaves_arrays_as_they_were(monkeypatch: pytest.Monk
         with mx.autograd.record():
             (x * x).sum().backward()
 
-    for call in (lambda: x.__iadd__(1), lambda: mx.nd.elemwise_add(x, x, out=x), record):
+    for call in (lambda: x.__imod__(2), lambda: mx.nd.elemwise_add(x, x, out=x), record):
         with monkeypatch.context() as patch:
             patch.setattr(Evaluator, "__call__", interrupted)
             with pytest.raises(KeyboardInterrupt):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+import lowering
 from lowering import mx
 from lowering.mx.ndarray.cells import HostCell
 
@@ -283,3 +285,51 @@ def test_a_value_that_does_not_fit_leaves_an_array_as_it_was():
         with pytest.raises((mx.MXNetError, ValueError)):
             x[1] = value
     np.testing.assert_array_equal(x.asnumpy(), [[1, 1, 1], [0, 0, 0]])
+
+
+IN_PLACE = {
+    "+=": operator.iadd,
+    "-=": operator.isub,
+    "*=": operator.imul,
+    "/=": operator.itruediv,
+}
+
+
+NP: Any = mx.np
+
+
+@pytest.mark.parametrize("array", [mx.nd.array, NP.array], ids=["nd", "np"])
+@pytest.mark.parametrize("word", IN_PLACE)
+def test_in_place_operators_write_memory_and_give_the_numbers_of_plain_ones(array: Any, word: str):
+    update = IN_PLACE[word]
+    plain = getattr(operator, update.__name__.removeprefix("i"))
+    floats = np.array([[1.5, -0.0, np.inf], [np.nan, 3e4, 1e-3]], np.float32)
+    for first in (floats, floats.astype(np.float16)):
+        for other in (array(first[::-1], dtype=first.dtype), array([[2]], dtype=first.dtype), 3, 1.5):
+            x = array(first, dtype=first.dtype)
+            copy = x.copy()
+            with lowering.effort("full" if first.dtype == np.float32 else "auto"):
+                expected = plain(x, other).asnumpy().astype(first.dtype)
+            part, y = x[1], x.detach()
+            assert update(x, other) is x
+            for shown, numbers in ((x, expected), (part, expected[1]), (y, expected), (copy, first)):
+                np.testing.assert_array_equal(shown.asnumpy(), numbers)
+
+
+def test_in_place_operators_write_the_same_memory_until_the_whole_is_read():
+    x, y = mx.nd.ones((4, 5)), mx.nd.ones((4, 5))
+    x += y
+    memory = x.cell.own_memory()
+    for _ in range(3):
+        x *= 2
+        x -= y
+        x[1] += y[0]
+    assert x.cell.own_memory() is memory is not None
+    before = x.value
+    x += x
+    assert x.value is not before
+    np.testing.assert_array_equal(x.asnumpy(), 2 * np.asarray(before))
+    for other in (mx.nd.ones((3, 2)), mx.nd.ones((4, 5), dtype="int32"), "a", 10**400):
+        with pytest.raises(mx.MXNetError):
+            x += other
+    np.testing.assert_array_equal(x.asnumpy(), 2 * np.asarray(before))
