@@ -47,6 +47,31 @@ def test_samples_become_arrays_in_their_dtypes():
     assert number.dtype == np.int32  # which Python's numbers are in NumPy, less 32 bits
 
 
+class Doubled(ArrayDataset):
+    """Items that are not the arrays' own."""
+
+    def __getitem__(self, idx: Any) -> Any:
+        return 2 * super().__getitem__(idx)
+
+
+def test_batches_of_arrays_are_those_of_their_samples():
+    x, y = mx.nd.array(np.arange(24).reshape(6, 2, 2)), np.arange(6.0)
+    x[1] = 7
+    rows = [ArrayDataset(x), ArrayDataset(y), ArrayDataset(x[1:], mx.nd.array(y[1:], dtype="int8"))]
+    rows += [ArrayDataset(x.astype("float16"), y.astype("int32"), y > 3), Doubled(x), ArrayDataset([1, 2, 3, 4])]
+    rows.append(ArrayDataset(x.as_np_ndarray()))
+    numbers = [3, 0, -1]
+    for dataset in rows:
+        (made,) = DataLoader(dataset, batch_sampler=[numbers])
+        samples = default_batchify_fn([dataset[i] for i in numbers])
+        pairs = zip(made, samples, strict=True) if isinstance(samples, list) else [(made, samples)]
+        for array, other in pairs:
+            assert (array.dtype, array.context, type(array)) == (other.dtype, other.context, type(other))
+            np.testing.assert_array_equal(array.asnumpy(), other.asnumpy())
+    with pytest.raises(IndexError):
+        next(iter(DataLoader(rows[0], batch_sampler=[[6]])))
+
+
 @pytest.mark.parametrize("workers", [0, 3])
 def test_workers_keep_the_order_and_what_rolls_over(workers: int):
     loader = DataLoader(range(7), 3, last_batch="rollover", num_workers=workers)
