@@ -44,6 +44,20 @@ def test_work_that_would_take_longer_than_compiling_is_compiled_at_once():
     assert compiled_calls(Staged(jnp.linalg.cholesky), 1, jnp.eye(3)) == [0]
 
 
+def test_loops_and_draws_are_dear_to_compile_and_products_as_fast_as_compiled():
+    def price(function: Any, *args: Any) -> float:
+        staged = Staged(function)
+        staged(*args)
+        (signature,) = staged._signatures.values()
+        return signature.account.price
+
+    plain = price(jnp.tanh, ONES)
+    assert price(lambda x: jax.lax.scan(lambda s, row: (s + row, s), x[0], x)[0], ONES) > 3 * plain
+    assert price(lambda key: jax.random.bits(key, (3, 4)), jax.random.key(0)) > 5 * plain
+    x = jnp.ones((128, 128))
+    assert compiled_calls(Staged(jnp.dot), 40, x, x) == []
+
+
 def test_results_of_arrays_that_are_bound_to_a_device_are_bound_to_it():
     for x in (ONES, jax.device_put(ONES, jax.devices()[0])):
         evaluated = Staged(jnp.tanh)(x)
