@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike
 from lowering.api.function import ForwardFunction, to_jax
 from lowering.core.chosen_options import DATA_AXIS, chosen_options, first_options
 from lowering.core.python_calls import calls_python, refuse_export
+from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Staged, checked_effort
 from lowering.messages.arguments import arrays_by_name, as_array, require_key, require_named, require_symbol
 from lowering.messages.doors import FUNCTION, says_how_to_call
@@ -125,7 +126,10 @@ class CompiledFunction:
         if staged:
             for_any = cache(partial(to_jax, platform=ANY))
             first = lambda *call: for_any()(*call)  # noqa: E731
-            self._run = Staged(first, lambda kept: compiles(kept=kept), effort=effort, network=True)
+            traces = OpenTraces(symbol.outputs)
+            self._run = Staged(
+                *(first, lambda kept: compiles(kept=kept)), effort=effort, network=True, open_traces=traces
+            )
         self._latest: tuple[Any, ...] | None = None
         self._compiled: Recent[Any, jax.stages.Compiled] = Recent(_KEPT)
 

@@ -20,6 +20,7 @@ from lowering.convolutions.backends import OWNED, compiling
 from lowering.core.cache import Programs
 from lowering.core.chosen_options import DATA_AXIS, chosen_options, first_options
 from lowering.core.inference import with_remedy
+from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Staged, checked_effort
 from lowering.messages.arguments import (
     arrays_by_name,
@@ -192,7 +193,10 @@ class Predictor:
             by_xla = partial(Predictor, self.symbol, args, aux, platform=platform, keep=1, effort="quick")
             self._by_onnx = OnnxPrograms(self.symbol, arrays, 1 if one_core else None, by_xla)
         elif first_options(self._options) and not (one_core or self._calls_python):
-            self._first = Staged(self._unprepared, lambda _: self._prepared, effort=self._effort, network=True)
+            traces = OpenTraces(self.symbol.outputs)
+            self._first = Staged(
+                *(self._unprepared, lambda _: self._prepared), effort=self._effort, network=True, open_traces=traces
+            )
 
     @classmethod
     def load(cls, prefix: str | os.PathLike[str], epoch: SupportsIndex | str | None = None, **options: Any) -> Self:

@@ -13,6 +13,7 @@ import numpy as np
 from lowering.core.cache import Programs
 from lowering.core.chosen_options import first_options
 from lowering.core.program import Program
+from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Staged
 from lowering.messages.arguments import may_be_iterated
 from lowering.sharding.explicit_axes import under_auto_axes
@@ -49,7 +50,9 @@ class Evaluation:
         if whole and first_calls is not None:
             first = partial(programs.forward, first_calls)
             told_by = lambda params, frozen, aux, key, batch: batch  # noqa: E731
-            self._forward: Any = Staged(partial(self._run, first), lambda kept: jit(run, kept=kept), told_by=told_by)
+            traces = OpenTraces(self._symbol.outputs)
+            compiles = lambda kept: jit(run, kept=kept)  # noqa: E731
+            self._forward: Any = Staged(partial(self._run, first), compiles, told_by=told_by, open_traces=traces)
         else:
             self._forward = jit(run, whole=whole)
 

@@ -18,6 +18,7 @@ from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
 from lowering.core.chosen_options import DATA_AXIS, chosen_options, first_options
 from lowering.host.numpy_keys import folded_in
+from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Staged, checked_effort
 from lowering.initializer import init_params
 from lowering.messages.arguments import (
@@ -190,6 +191,7 @@ class Trainer:
                 effort=effort,
                 told_by=lambda state, batch: batch,
                 network=True,
+                open_traces=OpenTraces(computed.outputs),
             )
 
     # -- state -----------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.host.staged import Staged
 from lowering.sharding.explicit_axes import under_auto_axes
 from lowering.sharding.placement import DEFAULT_PLACEMENT, Placement
 from lowering.training.classes import ClassNumbers, Numbered, first_outside
@@ -46,7 +47,7 @@ class Tracker:
         for metric in self.metrics:
             _check_names(metric, "output", metric.output_names, self._output_names)
             _check_names(metric, "label", metric.label_names, inputs.labels)
-        self._jitted = jax.jit(under_auto_axes(self._tracked))
+        self._staged = Staged(under_auto_axes(self._tracked))
         self.reset()
 
     def reset(self) -> None:
@@ -63,7 +64,7 @@ class Tracker:
         read = dict(batch) if self._numbers else {name: batch[name] for name in self._inputs.labels if name in batch}
         state = (self._states, self._first_bad, self._outside)
         try:
-            self._states, self._first_bad, self._outside = self._jitted(*state, self._steps, read, outputs)
+            self._states, self._first_bad, self._outside = self._staged(*state, self._steps, read, outputs)
         except jax.errors.ConcretizationTypeError as error:
             raise TrainingError(
                 f"A metric of {[metric.name for metric in self.metrics]} needs values while it is compiled",

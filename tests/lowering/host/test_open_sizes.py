@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import lowering
 from lowering import mx
 from lowering.host import open_sizes
 from lowering.host.open_sizes import OpenTraces
@@ -84,7 +85,33 @@ def slices(n: int) -> Any:
     return mx.nd.ones((50, 10))[:n].sum().asnumpy() / n
 
 
-@pytest.mark.parametrize("door", [perceptron(False), perceptron(True), slices])
+def network(door: str) -> Callable[[int], Any]:
+    """What a door of `lowering` makes of n rows."""
+    net = sym.SoftmaxOutput(sym.FullyConnected(sym.Variable("data"), num_hidden=6, name="fc"), name="softmax")
+    args = {"fc_weight": np.full((6, 20), 0.5, "f"), "fc_bias": np.arange(6, dtype="f")}
+    trainer, predictor = lowering.Trainer(net), lowering.Predictor(net, args)
+    trainer.init(0, args, data=(11, 20))
+    compiled = lowering.compile(net)
+
+    def result(n: int) -> Any:
+        batch = {"data": np.ones((n, 20), "f"), "softmax_label": np.zeros(n, "f")}
+        match door:
+            case "compile":
+                return np.asarray(compiled(args | batch)[0][0])[0]
+            case "Predictor":
+                return np.asarray(predictor(data=batch["data"])[0])[0]
+            case "predict":
+                return trainer.predict([batch])[0][0]
+        trainer.step(batch)
+        return np.zeros(1)  # it changes from step to step: test_training_parity has its numbers
+
+    return result
+
+
+DOORS = [*map(network, ("compile", "Predictor", "step", "predict"))]
+
+
+@pytest.mark.parametrize("door", [perceptron(False), perceptron(True), slices, *DOORS])
 def test_what_users_call_traces_no_further_size(door: Callable[[int], Any]):
     first, *_ = [door(n) for n in (11, 12, 13, 14)]
     with compilations() as seen:
