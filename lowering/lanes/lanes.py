@@ -84,7 +84,6 @@ class Lanes:
 
     Attributes:
         work: bytes of the results that one lane computes on its samples.
-        operations: multiplications of products and convolutions among them.
         sums: how often the lanes meet.
         bytes: what the programs of all lanes keep, by an estimate.
     """
@@ -114,7 +113,7 @@ class Lanes:
         if call is None:
             raise Unsplit("this JAX calls no Python from programs")
         bind = partial(call, callback=self._meeting)
-        self.work, self.operations, self.sums, self._kinds = 0, 0, 0, list[_Kind]()
+        self.work, self.sums, self._kinds = 0, 0, list[_Kind]()
         self.bytes = count * bytes_of_program(closed.jaxpr)
 
         def of_lane(number: jax.Array, *arrays: jax.Array) -> list[jax.Array]:
@@ -126,7 +125,7 @@ class Lanes:
             nothing = Piece(None)
             pieces = [every.get(variable, nothing) for variable in closed.jaxpr.invars]
             results = run(lane, closed.jaxpr, closed.consts, pieces, equations)
-            self.work, self.operations, self.sums = lane.work, lane.operations, lane.sums
+            self.work, self.sums = lane.work, lane.sums
             self._kinds = [_Kind(piece.axis, piece.partial) for piece in results]
             return [piece.array for piece in results]
 

@@ -40,14 +40,13 @@ LaneSum = Callable[..., list[Any]]
 class Lane:
     """One of several lanes, while its program is traced. count: of lanes. number: the lane's, from 0. lane_sum: adds up
     over the lanes; None: all lanes are taken to have the samples of this one, and never meet. work: bytes of the
-    results that are split. operations: multiplications of products among them. sums: so many times lanes meet."""
+    results that are split. sums: so many times lanes meet."""
 
     count: int
     number: Any
     lane_sum: LaneSum | None
     token: Any = field(default_factory=lambda: jnp.zeros((), jnp.int32))
     work: int = 0
-    operations: int = 0
     sums: int = 0
     _pending: list[Piece] = field(default_factory=list)
     _loops: int = 0

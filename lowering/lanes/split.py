@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import prod
 from typing import Any
 
 import jax
@@ -49,8 +48,6 @@ def run(
             raise reason if reason.node else Unsplit(reason.reason, place) from None
         if split_axis(results) is not None:
             lane.work += sum(piece.array.nbytes for piece in results)
-        if split_axis(given) is not None:
-            lane.operations += _multiplications(equation) // lane.count
         env.update(zip(equation.outvars, results, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
 
@@ -70,22 +67,6 @@ def _compute(lane: Lane, equation: Any, given: list[Piece]) -> list[Piece]:
     raise Unsplit(f"there is no rule for {name}")
 
 
-def _multiplications(equation: Any) -> int:
-    """Return how often a product or a convolution multiplies; 0 of all else."""
-    out = equation.outvars[0].aval
-    match equation.primitive.name:
-        case "dot_general":
-            (contracted, _), _ = equation.params["dimension_numbers"]
-            return out.size * prod(equation.invars[0].aval.shape[i] for i in contracted)
-        case "conv_general_dilated":
-            filters = out.shape[equation.params["dimension_numbers"].out_spec[1]]
-        case "library_call":
-            filters = out.shape[-1]
-        case _:
-            return 0
-    return out.size * equation.invars[1].aval.size // filters
-
-
 def _inlined(lane: Lane, program: Callable[..., list[Piece]], given: list[Piece]) -> list[Piece]:
     return program(lane, pieces=given)
 
@@ -97,7 +78,7 @@ def _moments(lane: Lane, program: Callable[..., list[Piece]], given: list[Piece]
         return program(lane, pieces=given)
     alone = Lane(lane.count, lane.number, None)
     own = [alone.summed(result) for result in program(alone, pieces=[Piece(piece.array, piece.axis)])]
-    lane.work, lane.operations = lane.work + alone.work, lane.operations + alone.operations
+    lane.work += alone.work
     if split_axis(own) is not None:  # channels, not samples, are the lanes'
         return own
     both = [lane.of_lanes(result.array) for result in own]
@@ -146,9 +127,9 @@ def _scan(lane: Lane, equation: Any, given: list[Piece]) -> list[Piece]:
             )
 
     parts = [piece.array for piece in steps]
-    work, operations = lane.work, lane.operations
+    work = lane.work
     while True:
-        lane.work, lane.operations = work, operations
+        lane.work = work
         values = [_as(lane, piece, *kind) for piece, kind in zip(carry, kinds, strict=True)]
         try:
             outputs = jax.lax.scan(step, values, parts, params["length"], params["reverse"], params["unroll"])
@@ -157,7 +138,6 @@ def _scan(lane: Lane, equation: Any, given: list[Piece]) -> list[Piece]:
         else:
             break
     lane.work += (lane.work - work) * (params["length"] - 1)
-    lane.operations += (lane.operations - operations) * (params["length"] - 1)
     pairs = [*zip(outputs[0], kinds, strict=True)]
     states = [lane.partial(value) if partial else Piece(value, axis) for value, (axis, partial) in pairs]
     stacked = [

@@ -80,7 +80,11 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Sequence[Any], int]] = {
     "batches of products": (lambda x: jnp.einsum("nij,nkj->nik", x, x), (X,), 0),
     "statistics of the batch": (normalized, (X,), 2),
     "moments far from zero": (lambda x: batch_moments(x + 100, 2, "cpu", None), (X,), 1),
-    "moments in blocks": (lambda x, w: batch_moments(1 + (x @ w).repeat(2500, 1), 2, "cpu", None), (X, W), 1),
+    "moments in blocks": (
+        lambda x, w: batch_moments((jnp.round(4 * (x @ w)) / 4).repeat(2500, 1), 2, "cpu", None),
+        (X, W),
+        1,
+    ),
     "sums that are ready together": (lambda x: jax.tree.map(jnp.exp, (x.sum(0), (x * x).sum(0))), (X,), 1),
     "sums of sums": (lambda x: ((x.sum(0) - 2 * x.sum(0)[::-1]) / 3).T, (X,), 0),
     "the largest of a sample": (lambda x: (x.max(1), x.argmin(2), jax.nn.softmax(x)), (X,), 0),
