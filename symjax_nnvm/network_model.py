@@ -26,7 +26,7 @@ from symjax_nnvm.mxnet.array_names import with_kinds
 from symjax_nnvm.mxnet.find_files import SYMBOL_SUFFIX, as_epoch, prefix_of
 from symjax_nnvm.onnx import find_any_model, to_onnx
 from symjax_nnvm.surgery import cut, dequantized, inference_symbol, replace_head
-from symjax_nnvm.surgery.dequantized import dequantized_arrays
+from symjax_nnvm.surgery.dequantized import dequantized_arrays, refuse_wrong_ranges
 from symjax_nnvm.symbol.call_arguments import expect_arrays, expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.tables import table_html
@@ -223,11 +223,12 @@ class Model:
     def predictor(self, **options: Any) -> Any:
         """Return the `lowering.Predictor` of the model, a function `predict(data=x)`.
 
-        Raises what `lowering.Predictor` raises.
+        Raises what `lowering.Predictor` raises, and GraphError for the range of an 8-bit parameter that is none.
 
         Args:
             options: arguments of `lowering.Predictor`.
         """
+        refuse_wrong_ranges(self.net, self.args)
         return _lowering().Predictor(self.net, self.args, self.aux, **options)
 
     def to_jax_source(

@@ -72,10 +72,12 @@ def quantized_forms(nodes: Iterable[Node], wishes: Quantization) -> dict[Node, Q
     nodes = list(nodes)
     forms: dict[Node, QuantizedForm] = {}
     for node in nodes:
-        if node.op is None or node.op not in FQuantized or node.op.name in wishes.excluded_ops:
+        if node.op is None or node.op not in FQuantized:
             continue
-        fused = (inner.name for body in node.attrs.subgraphs for inner in post_order(body.outputs) if inner.op)
-        if not wishes.excluded.isdisjoint([node.name, *fused]):
+        fused = [inner for body in node.attrs.subgraphs for inner in post_order(body.outputs) if inner.op is not None]
+        names = {each.name for each in (node, *fused)}
+        ops = {each.op.name for each in (node, *fused) if each.op is not None}
+        if names & wishes.excluded or ops & wishes.excluded_ops:
             continue
         form: QuantizedForm | None = FQuantized[node.op](node.attrs)
         if form is not None:

@@ -10,6 +10,7 @@ import numpy as np
 from symjax_nnvm.errors import GraphError, SymbolTypeError, SymbolValueError, close_names, plain_list, tells_new_names
 from symjax_nnvm.ir.attributes import FQuantized, TCalibrated
 from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.rules.quantized_form import QUANTIZED
 from symjax_nnvm.network_model import Model
 from symjax_nnvm.passes.fuse_for_onednn import fuse_for_onednn
@@ -68,6 +69,7 @@ def quantize(
     Raises:
         SymbolTypeError: an argument is of the wrong type.
         SymbolValueError: an argument has an unknown value, or the data give no ranges.
+        OpNotRegisteredError: no operator has a name of `excluded_ops`.
         GraphError: no layer can be quantised, or one needs a range and `mode` is "none".
     """
     expect_symbol(net, "quantize")
@@ -79,6 +81,8 @@ def quantize(
     names = _names("excluded", excluded), _names("excluded_ops", excluded_ops)
     wishes = Quantization(*names, frozenset(args), dtype, smart, granularity == "channel-wise")
     _refuse_unknown_layers(net, wishes.excluded)
+    for op in wishes.excluded_ops:
+        Op.get(op)  # or an error with close names
     if fused:
         net = fused_symbol(net)
     quantized = quantized_symbol(net, wishes)

@@ -75,6 +75,11 @@ def _as_floats(name: str, quantized: Any, arrays: Mapping[str, Any]) -> np.ndarr
     values = np.asarray(quantized)
     if values.dtype.kind == "f":
         return values
+    return values.astype(np.float32) * np.float32(_magnitude(name, arrays) / np.iinfo(np.int8).max)
+
+
+def _magnitude(name: str, arrays: Mapping[str, Any]) -> float:
+    """Return the greatest magnitude of the range of a parameter of integers. Raises GraphError where there is none."""
     ends = [np.asarray(arrays.get(f"{name}_{end}", ())).reshape(-1) for end in ("min", "max")]
     if any(end.size != 1 or not np.isfinite(end[0]) for end in ends) or ends[0][0] > ends[1][0]:
         raise GraphError(
@@ -84,7 +89,14 @@ def _as_floats(name: str, quantized: Any, arrays: Mapping[str, Any]) -> np.ndarr
             fix="Load the file again that the model came with, or give the network of nn.dequantized its float "
             "parameters.",
         )
-    return values.astype(np.float32) * np.float32(max(abs(float(end[0])) for end in ends) / np.iinfo(np.int8).max)
+    return max(abs(float(end[0])) for end in ends)
+
+
+def refuse_wrong_ranges(symbol: Symbol, arrays: Mapping[str, Any]) -> None:
+    """Raise GraphError where the range of a parameter of integers is none. Ranges that are not there are passed by."""
+    for name in symbol.list_arguments():
+        if name.endswith(QUANTIZED) and f"{name}_min" in arrays and f"{name}_max" in arrays:
+            _magnitude(name, arrays)
 
 
 def _is_quantized(variable: Node) -> bool:

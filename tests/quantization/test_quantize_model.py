@@ -135,6 +135,12 @@ REFUSED = {
     "unknown layer": ({"mode": "none", "excluded": ["fc"]}, "no layer 'fc'.*Did you mean"),
     "one name": ({"mode": "none", "excluded": "fc1"}, r"excluded are names.*excluded=\['name', …\]"),
     "all excluded": ({"mode": "none", "excluded_ops": ["FullyConnected"]}, "No layer .* can be quantised.*smart=False"),
+    "all fused excluded": (
+        {"mode": "none", "excluded_ops": ["FullyConnected", "elemwise_mul", "elemwise_add"], "fused": True},
+        "No layer .* can be quantised",
+    ),
+    "unknown operator": ({"mode": "none", "excluded_ops": ["FullyConnect"]}, "FullyConnect is not.*Did you mean"),
+    "granularity": ({"mode": "none", "granularity": "row"}, "granularity='row'.*'tensor-wise', 'channel-wise'"),
     "too few arrays": ({"calibration": [()]}, "too few arrays.*data"),
 }
 

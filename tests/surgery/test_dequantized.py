@@ -45,3 +45,6 @@ def test_parameters_without_a_range_are_told(low, high):
     arrays = {name: np.ones((16, 12), np.int8), f"{name}_min": np.float32(low), f"{name}_max": np.float32(high)}
     with pytest.raises(nn.GraphError, match=f"The range of the 8-bit parameter '{name}' is none"):
         nn.Model(quantized, arrays).dequantized()
+    if len(low):
+        with pytest.raises(nn.GraphError, match="The range of the 8-bit parameter"):
+            nn.Model(quantized, arrays).predictor()
