@@ -26,7 +26,7 @@ from lowering.xla.host_memory import keep_memory as keep_memory
 from lowering.xla.kept_programs import keep_programs as keep_programs
 from lowering.xla.program_bound import limit_programs as limit_programs
 
-if _TYPE_CHECKING:  # what is loaded when it is asked for
+if _TYPE_CHECKING:  # what is loaded when it is first used
     import lowering.data as data
     import lowering.training as training
     from lowering.api.tuning import tune as tune
@@ -54,7 +54,7 @@ _LATER = {
     "lowering.api.tuning": ("tune",),
     "lowering.verify": ("GradientReport", "ProjectionReport", "check_gradients", "check_projection"),
 }
-"""Module → what is loaded with it when it is first asked for, so that a server starts without a trainer."""
+"""Module → the names that it loads when one is first used, so that a server starts without a trainer."""
 
 __all__ = [
     "Batches",
@@ -92,7 +92,7 @@ __all__ = [
     "tune",
 ]
 
-if not _TYPE_CHECKING:  # so that checkers still know which names there are
+if not _TYPE_CHECKING:  # so that type checkers still see the names
 
     def __getattr__(name: str) -> object:
         module = next((module for module, names in _LATER.items() if name in names), None)

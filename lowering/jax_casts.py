@@ -33,7 +33,7 @@ class TooWideError(NNVMError, OverflowError):
 def cast(x: Array, dtype: Any) -> Array:
     """Return an array in a dtype that JAX holds it in, floats as integers the way MXNet 1.9.1 casts them on x86.
 
-    `symjax_nnvm/ir/casts.py` says how. XLA's own cast has the nearest number of the dtype, and 0 for NaN.
+    `symjax_nnvm/ir/casts.py` has the rules. XLA's own cast has the nearest number of the dtype, and 0 for NaN.
     """
     dtype = jax.dtypes.canonicalize_dtype(dtype)
     between = integers_in_between(x.dtype, dtype)
@@ -57,18 +57,18 @@ def held(value: np.ndarray, dtype: np.dtype | None = None, name: str | None = No
     name: of the input, for the message. Raises TooWideError for an integer that 32 bits do not hold, and for a number
     that would become infinite.
     """
-    wanted = value.dtype if dtype is None else dtype
-    array = value if dtype is None else numpy_cast(value, wanted)
-    if wanted.itemsize < 8:
+    target = value.dtype if dtype is None else dtype
+    array = value if dtype is None else numpy_cast(value, target)
+    if target.itemsize < 8:
         return array
-    narrow = jax.dtypes.canonicalize_dtype(wanted)
-    if narrow == wanted or wanted.kind not in "iuf":
+    narrow = jax.dtypes.canonicalize_dtype(target)
+    if narrow == target or target.kind not in "iuf":
         return array.astype(narrow, copy=False)
     with np.errstate(over="ignore"):
         result = array.astype(narrow)
-    lost = np.isinf(result) if wanted.kind == "f" else result != array
+    lost = np.isinf(result) if target.kind == "f" else result != array
     if lost.any() and (lost := lost & np.isfinite(array)).any():
-        raise _too_wide(array[lost].flat[0], narrow, input=name, got=wanted.name)
+        raise _too_wide(array[lost].flat[0], narrow, input=name, got=target.name)
     return result
 
 
@@ -82,8 +82,7 @@ def require_held(value: Any, name: str | None = None) -> Any:
 def written(value: Any, dtype: np.dtype) -> Any:
     """Return a copy of an array of JAX or NumPy in the dtype of the array that it is written to.
 
-    Raises TooWideError for an integer that int32 does not hold where 64 bits are off: that array may have been asked
-    for with 64.
+    Raises TooWideError for an integer that int32 does not hold where 64 bits are off: the caller may have wanted 64.
     """
     if isinstance(value, jax.Array):
         return cast(value, dtype)
@@ -101,7 +100,7 @@ def _wide(dtype: np.dtype) -> np.dtype:
 
 
 def number_as(number: float, dtype: Any) -> np.ndarray:
-    """Return a number in the dtype of an array that it meets, as C has it.
+    """Return a number in the dtype of the array that it is combined with, as in C.
 
     Raises TooWideError for a whole number that int32 does not hold where 64 bits are off; OverflowError or ValueError
     for infinity and NaN in the place of an integer.

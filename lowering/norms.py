@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 _COUNT = 2.0**31
-"""So many squares are added at most."""
+"""The largest number of squares that are added."""
 
 
 def norm(*arrays: Array, axes: Sequence[int] | None = None, keepdims: bool = False, plus: float = 0.0) -> Array:
@@ -66,7 +66,7 @@ def _selecting(*arrays: Array, axes: Sequence[int] | None, plus: float) -> Array
 def _total(arrays: Sequence[Array], axes: Sequence[int] | None, plus: float, factor: Array | float = 1.0) -> Array:
     """Compute Σ x² of scaled arrays + factor² plus, with the reduced axes; of several arrays for all together."""
     sums = [jnp.sum(lax.square(array), axes, keepdims=True) for array in arrays]
-    total = sums[0] if len(sums) == 1 else jnp.sum(jnp.stack([each.reshape(()) for each in sums]))
+    total = sums[0] if len(sums) == 1 else jnp.sum(jnp.stack([part.reshape(()) for part in sums]))
     scale = jnp.asarray(factor, total.dtype)
     return total + plus * scale * scale if plus else total
 

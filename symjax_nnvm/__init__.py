@@ -1,6 +1,6 @@
 """symjax_nnvm is the NNVM symbolic system — Symbol, Graph, passes, MXGradient — in Python.
 
-This package knows graphs and what operators mean; it never imports JAX. `lowering` stands on it and runs graphs.
+This package has graphs and the meaning of operators; it never imports JAX. `lowering` builds on it and runs graphs.
 """
 
 from symjax_nnvm import graph as graph

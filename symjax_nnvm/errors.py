@@ -1,10 +1,10 @@
 """The one exception family, and the one place that words an error.
 
-Every error raised on purpose derives from `NNVMError`. A subclass says which part of the system refused; where Python
-users expect a built-in class (`TypeError`, `ValueError`, `KeyError`, …) the subclass derives from it too, so that both
-`except NNVMError` and the idiomatic handler work. Errors are raised with a problem and facts (operator, node, input,
-parameter, expected, got, fix), of which `explain` makes one message, so that no two errors of the library are worded
-differently.
+Every error raised on purpose derives from `NNVMError`. A subclass names the part of the system that refused; where
+Python users expect a built-in class (`TypeError`, `ValueError`, `KeyError`, …) the subclass derives from it too, so
+that both `except NNVMError` and the idiomatic handler work. Errors are raised with a problem and facts (operator, node,
+input, parameter, expected, got, fix), and `explain` makes one message of them, so that all errors of the library are
+worded alike.
 
 Names come from files of strangers, and errors end on terminals: `printable` is the one function that
 makes a text safe there, and `NNVMError` applies it to every message.
@@ -65,7 +65,7 @@ class NNVMError(RuntimeError):
 
 
 class NarrowedDtypeWarning(UserWarning):
-    """A graph asks for 64-bit numbers and runs in 32 bits, because JAX's 64-bit mode is off."""
+    """A graph requests 64-bit numbers and runs in 32 bits, because JAX's 64-bit mode is off."""
 
     def __str__(self) -> str:
         return printable_lines(super().__str__())
@@ -254,7 +254,7 @@ class LabelError(TrainingError, IndexError):
 
 
 class MissingExtraError(NNVMError, ImportError):
-    """An optional dependency that is not installed; the message says what to install."""
+    """An optional dependency that is not installed; the message names the package."""
 
 
 def explain(
@@ -270,9 +270,9 @@ def explain(
 ) -> str:
     """Return the words of an error: the problem, then where it is, what was expected, what came, and what to do.
 
-    `op` and `node` may be names or objects with a `name`; a node that remembers where it was made says so. Parts that
-    are None or have no name are left out. A list of names as `expected` or `got` is worded by `listed`. No part is
-    longer than `MAX_PART`: what comes from a file may be of any length.
+    `op` and `node` may be names or objects with a `name`; a node that has the line of code that made it adds that line.
+    Parts that are None or have no name are left out. A list of names as `expected` or `got` is worded by `listed`. No
+    part is longer than `MAX_PART`: what comes from a file may be of any length.
     """
     where = [
         cut(f"{label} {_name(value)!r}")
@@ -353,19 +353,19 @@ def closest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.6)
 
     cutoff: how alike they have to be, 1 the same. Bounded in time for any names in a file.
     """
-    wanted = _folded(name)
-    if not wanted or len(wanted) > _COMPARABLE:
+    target = _folded(name)
+    if not target or len(target) > _COMPARABLE:
         return []
     candidates: dict[str, list[str]] = {}
     budget = _COMPARED
     for candidate in dict.fromkeys(names):
         folded = _folded(candidate)
-        if 2 * min(len(folded), len(wanted)) >= cutoff * (len(folded) + len(wanted)):
-            budget -= len(folded) * len(wanted)
+        if 2 * min(len(folded), len(target)) >= cutoff * (len(folded) + len(target)):
+            budget -= len(folded) * len(target)
             if budget < 0:
                 break
             candidates.setdefault(folded, []).append(candidate)
-    matches = difflib.get_close_matches(wanted, candidates, n=most, cutoff=cutoff)
+    matches = difflib.get_close_matches(target, candidates, n=most, cutoff=cutoff)
     in_order = [difflib.get_close_matches(name, candidates[folded], n=most, cutoff=0.0) for folded in matches]
     return [candidate for group in in_order for candidate in group][:most]
 
@@ -376,27 +376,27 @@ def did_you_mean(name: str, names: Iterable[str], most: int = 3, cutoff: float =
     return f"Did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
-def close_names(wrong: Collection[str], known: Collection[str]) -> str:
+def close_names(wrong: Collection[str], known_names: Collection[str]) -> str:
     """Return `Did you mean …?` for the first few of the names that nothing has."""
-    near = [(name, did_you_mean(str(name), known, cutoff=0.6)) for name in list(wrong)[:3]]
+    near = [(name, did_you_mean(str(name), known_names, cutoff=0.6)) for name in list(wrong)[:3]]
     several = len(wrong) > 1
     return " ".join(f"{name!r}: {text[0].lower()}{text[1:]}" if several else text for name, text in near if text)
 
 
 def refuse_unknown(
-    error: type[NNVMError], problem: str, given: Iterable[str], known: Collection[str], what: str, fix: str = ""
+    error: type[NNVMError], problem: str, names: Iterable[str], known_names: Collection[str], what: str, fix: str = ""
 ) -> None:
-    """Raise an error where names are given that are not known: the problem with those names; what the known ones are,
-    and those that are close, else the fix."""
-    unknown = [name for name in given if name not in known]
+    """Raise an error if some names are not among the known names: the problem with those names, the known names, and
+    names that are close, else the fix."""
+    unknown = [name for name in names if name not in known_names]
     if unknown:
-        expected = f"{what} among {listed(known)}"
-        raise error(f"{problem} {listed(unknown)}", expected=expected, fix=close_names(unknown, known) or fix)
+        expected = f"{what} among {listed(known_names)}"
+        raise error(f"{problem} {listed(unknown)}", expected=expected, fix=close_names(unknown, known_names) or fix)
 
 
 def tells_new_names(function: F) -> F:
-    """A decorator of a function, or of a class for its making: a keyword of `RENAMED` that it has not is refused with
-    the option's name. Raises CallError."""
+    """A decorator of a function, or of a class for its making: a keyword of `RENAMED` that it lacks is refused with the
+    option's name. Raises CallError."""
     if isinstance(function, type):
         function.__init__ = tells_new_names(function.__init__)
         return cast(F, function)

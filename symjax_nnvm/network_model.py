@@ -157,13 +157,13 @@ class Model:
 
         def head(features: Symbol) -> Symbol:
             built = fn(features)
-            if isinstance(built, Symbol):  # replace_head says so where it is none
+            if isinstance(built, Symbol):  # replace_head raises the error where it is none
                 fresh.update(set(built.list_inputs()) - set(features.list_inputs()))
             return built
 
         changed = replace_head(self.net, output_name, head)
-        kept = ({n: a for n, a in arrays.items() if n not in fresh} for arrays in (self.args, self.aux))
-        return type(self)(changed, *kept)
+        old_arrays = ({n: a for n, a in arrays.items() if n not in fresh} for arrays in (self.args, self.aux))
+        return type(self)(changed, *old_arrays)
 
     def _with(self, net: Symbol) -> Self:
         return type(self)(net, self.args, self.aux)
@@ -200,8 +200,8 @@ class Model:
             shapes: shapes of inputs by name; with them the drawing shows all shapes.
             options: further arguments of `symjax_nnvm.plot_network`.
         """
-        known = self._shapes(shapes) if shapes else None
-        return plot_network(self.net, known, **{"params": self.args or None, **options})
+        all_shapes = self._shapes(shapes) if shapes else None
+        return plot_network(self.net, all_shapes, **{"params": self.args or None, **options})
 
     def _shapes(self, shapes: Shapes | None) -> dict[str, Sequence[int]]:
         arrays = {**self.args, **self.aux}
@@ -295,9 +295,9 @@ def _lowering(part: str = "") -> Any:
 
 
 def _files(path: str, epoch: SupportsIndex | str | None, format: str | None) -> tuple[list[Path], Callable[..., None]]:
-    """Give the symbol's file and the arrays', and what writes the latter. Raises ParamsFormatError for no such name."""
+    """Return the symbol's file, the arrays', and a function that writes the latter. Raises ParamsFormatError."""
     row = FORMATS.get(format) if format is not None else format_of_name(path) or MXNET
-    prefix, said = prefix_of(path)
+    prefix, epoch_in_path = prefix_of(path)
     if row is None or row.write is None or (row is MXNET and prefix.endswith(MXNET.suffixes)):
         kinds = [name for name, kind in FORMATS.items() if kind.write is not None]
         raise ParamsFormatError(
@@ -306,7 +306,7 @@ def _files(path: str, epoch: SupportsIndex | str | None, format: str | None) -> 
             fix=f"{printable(Path(path).stem)!r} is a prefix; format= is {' or '.join(kinds)}.",
         )
     if row is MXNET:
-        number = as_epoch(epoch if epoch is not None else said or 0)
+        number = as_epoch(epoch if epoch is not None else epoch_in_path or 0)
         return [Path(prefix + SYMBOL_SUFFIX), Path(f"{prefix}-{number:04d}.params")], row.write
     arrays = Path(path if path.lower().endswith(row.suffixes) else path + row.suffixes[0])
     return [arrays.with_name(arrays.stem + SYMBOL_SUFFIX), arrays], row.write

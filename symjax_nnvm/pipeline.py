@@ -99,15 +99,15 @@ class Options:
     gradients, and no graph for them. platform: "cpu", "gpu" or "tpu" to lower for, "any" for all of them; None: where
     JAX runs. mirror: the nodes that the backward part computes again (`passes/mirror`). shapes, dtypes: of variables
     by name, as pairs, where they are known: FuseConvolution, TransformWeights and ChooseAlgorithm read them, and mirror
-    "blocks". compute_dtype: "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says.
+    "blocks". compute_dtype: "bfloat16" or "float16" for matrix products and convolutions; None: as in the graph.
     witness: JAX is going to differentiate the function, and no derivative passes through the outputs of loss heads.
     constants: names of the variables, arguments or states, that do not change between calls: values that depend on them
     alone are a graph of their own, `Plan.precompute`; None: all may change. backend: what computes convolutions and
-    dense layers; lowering says which. mesh: of devices, to whose axes `__sharding__` refers; None: the attribute means
+    dense layers; chosen by lowering. mesh: of devices, to whose axes `__sharding__` refers; None: the attribute means
     nothing. data_axis: the axes of the mesh that samples are split over. without: names of the stages that do not run,
-    by default those that `without` says. groups: pairs of a `ctx_group` and the device that runs it, whatever stands
-    for a device; first "" with the device of nodes in no group; None: one device runs all. quantization: the layers
-    that compute with 8-bit integers; None: those of the graph. stages: the pipeline, by default `stages()`.
+    by default those of `without`. groups: pairs of a `ctx_group` and the device that runs it, whatever stands for a
+    device; first "" with the device of nodes in no group; None: one device runs all. quantization: the layers that
+    compute with 8-bit integers; None: those of the graph. stages: the pipeline, by default `stages()`.
 
     Raises PassError for a name that is none of the optional stages', SymbolValueError for a platform that is none.
     """
@@ -198,13 +198,13 @@ class Stage:
     def __call__(self, graph: Graph, options: Options) -> Graph:
         """Return the next graph, its subgraphs included."""
         if self.inside and has_subgraphs(graph):
-            known = Known(options.constants, options.shapes, options.dtypes)
+            outer_facts = Known(options.constants, options.shapes, options.dtypes)
 
             def change(body: Graph, facts: Known) -> Graph:
                 inner = replace(options, constants=facts.constants, shapes=facts.shapes, dtypes=facts.dtypes)
                 return body if self.missing(inner) else self(body, inner)
 
-            graph = in_subgraphs(graph, known, change)
+            graph = in_subgraphs(graph, outer_facts, change)
         return self.run(graph, options) if self in STAGES else _checked_run(self, graph, options)
 
 
@@ -372,7 +372,7 @@ def register(stage: Stage, *, before: str | None = None, after: str | None = Non
     global _order
     if not isinstance(stage, Stage):
         raise PassError("register takes a symjax_nnvm.pipeline.Stage", got=type(stage).__name__)
-    names = [each.name for each in _order]
+    names = [other.name for other in _order]
     if stage.name in names:
         raise PassError(
             f"There is a stage {stage.name!r} already", fix="What register returned for it removes it: call that."
@@ -389,7 +389,7 @@ def register(stage: Stage, *, before: str | None = None, after: str | None = Non
 
     def remove() -> None:
         global _order
-        _order = tuple(each for each in _order if each is not stage)
+        _order = tuple(other for other in _order if other is not stage)
 
     return remove
 
@@ -543,7 +543,7 @@ _KEPT = 64
 class Pipeline:
     """The plans of one network: plans that differ in nothing that a stage reads share their graph.
 
-    The graphs that were used last are kept; a stage's earlier graphs are made again when they are asked for. outputs:
+    The graphs that were used last are kept; a stage's earlier graphs are made again when they are needed. outputs:
     the network's entries, which must not change afterwards.
     """
 
@@ -554,20 +554,20 @@ class Pipeline:
     def plan(self, options: Options) -> Plan:
         """Return the plan for these options. Raises what the stages raise: GradientError, PassError, InferenceError."""
         key: tuple[Hashable, ...] = ()
-        made: _Made = self.graph, ()
+        result: _Made = self.graph, ()
         for stage in options.stages:
             left_out = stage.name in options.without
             reads = None if left_out else stage.key(options)
             missing = () if left_out or reads is not None else tuple(stage.missing(options))
             key = (*key, (stage, reads, left_out, missing))
-            known = self._made.get(key)
-            if known is None:
-                graph, records = made
+            cached = self._made.get(key)
+            if cached is None:
+                graph, records = result
                 start = time.perf_counter()
                 after = graph if reads is None else stage(graph, options)
                 seconds = time.perf_counter() - start
                 record = StageRecord(stage, reads is not None, missing, graph, after, seconds, left_out)
-                known = self._made[key] = after, (*records, record)
-            made = known
-        graph, records = made
+                cached = self._made[key] = after, (*records, record)
+            result = cached
+        graph, records = result
         return Plan(options, graph, len(self.graph.outputs), records)

@@ -20,14 +20,14 @@ class Advance(Protocol):
     """A function that is called as work goes on."""
 
     def __call__(self, done: int, what: str = "") -> None:
-        """So much is done, of the total. what: other words beside the bar from now on."""
+        """Report the amount done, of the total. what: other words beside the bar from now on."""
         ...
 
 
 @contextmanager
 def bar(what: str, total: int | None, shown: bool = True, *, at_once: bool = False) -> Iterator[Advance]:
-    """Yield a function to be told how much of `total` is done; it shows a bar when that takes its time, or at once.
-    Lines that are printed meanwhile stand above the bar."""
+    """Yield a function that takes how much of `total` is done; it shows a bar when the work takes some time, or at
+    once. Lines that are printed meanwhile stand above the bar."""
     if not (shown and sys.stderr.isatty() and find_spec("rich") is not None):
         yield lambda done, what="": None
         return

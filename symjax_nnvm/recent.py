@@ -1,4 +1,4 @@
-"""`Recent`: a mapping that keeps so many entries, those that were used last."""
+"""`Recent`: a mapping that keeps a limited number of entries, those that were used last."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """Holds values by key: where there would be more than `limit`, the least recently used goes. None: all stay.
+    """Holds values by key, up to `limit`: the least recently used is dropped. None: all stay.
 
-    Setting and getting are uses. May be used from many threads. What goes is let go of, and stays with callers that
-    hold it.
+    Setting and getting are uses. May be used from many threads. A dropped value stays alive for callers that hold it.
     """
 
     def __init__(self, limit: int | None):

@@ -67,8 +67,8 @@ def compile(
             again.
         max_memory: bytes, or text such as "4G". The first call with shapes that are estimated to need more
             (`symjax_nnvm.estimate`) raises LoweringError, which names the node, before anything is traced.
-        effort: how programs are made: "auto", "quick" or "full", as in `lowering.effort`; None for what the block
-            around a call says. `lower`, `hlo` and the like describe what is compiled fully.
+        effort: how programs are made: "auto", "quick" or "full", as in `lowering.effort`; None for the effort of the
+            block around a call. `lower`, `hlo` and the like describe the fully compiled program.
 
     Raises:
         SymbolValueError: `max_memory` is text that is no size.
@@ -177,10 +177,10 @@ class CompiledFunction:
         """
         signature = self._signature(args, aux, key)
         leaves, structure = jax.tree.flatten(signature)
-        known = (structure, tuple((leaf.shape, str(leaf.dtype), leaf.sharding) for leaf in leaves))
-        executable = self._compiled.get(known)
+        cache_key = (structure, tuple((leaf.shape, str(leaf.dtype), leaf.sharding) for leaf in leaves))
+        executable = self._compiled.get(cache_key)
         if executable is None:
-            executable = self._compiled[known] = self._jitted.lower(*signature).compile()
+            executable = self._compiled[cache_key] = self._jitted.lower(*signature).compile()
         return executable
 
     @tells_new_names
@@ -262,15 +262,15 @@ class CompiledFunction:
         return jax.tree.map(_abstract, call)
 
     def _check_memory(self, args: Arrays, aux: Arrays) -> None:
-        """Raise LoweringError when arrays of these shapes are estimated to need too much; asked once for each."""
+        """Raise LoweringError when arrays of these shapes are estimated to need too much; once for each."""
         assert self._max_memory is not None
         arrays = {**args, **aux}
         signature = tuple((name, np.shape(x), str(jax.numpy.result_type(x))) for name, x in arrays.items())
         if self._fitting.get(signature):
             return
-        known = set(self.symbol.list_inputs())  # other names are told when the call is bound
-        shapes = {name: shape for name, shape, _ in signature if name in known and shape and 0 not in shape}
-        dtypes = {name: dtype for name, _, dtype in signature if name in known and dtype in DTYPE_CODES}
+        inputs = set(self.symbol.list_inputs())  # other names are reported when the call is bound
+        shapes = {name: shape for name, shape, _ in signature if name in inputs and shape and 0 not in shape}
+        dtypes = {name: dtype for name, _, dtype in signature if name in inputs and dtype in DTYPE_CODES}
         cost = estimate(self.symbol, shapes, dtypes)
         if cost.peak_bytes > self._max_memory:
             raise LoweringError(
@@ -286,10 +286,10 @@ class CompiledFunction:
         return f"<CompiledFunction {self.symbol!r}>"
 
 
-def _described(given: Any, what: str) -> Arrays:
+def _described(arrays: Any, what: str) -> Arrays:
     """Return arrays by name, or what describes them. Raises CallError."""
-    named = require_named(given, what, FUNCTION.call)
-    return {n: each if isinstance(each, jax.ShapeDtypeStruct) else as_array(each, n) for n, each in named.items()}
+    named = require_named(arrays, what, FUNCTION.call)
+    return {n: array if isinstance(array, jax.ShapeDtypeStruct) else as_array(array, n) for n, array in named.items()}
 
 
 def _abstract(value: Any) -> jax.ShapeDtypeStruct:

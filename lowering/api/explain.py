@@ -1,4 +1,4 @@
-"""`explain`: the pipeline that a network goes through, as its user sees it."""
+"""`explain`: the stages of the pipeline for a network, printed for its user."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ class Explanation:
         options = self.plan.options
         if options.shapes is None:
             return []
-        known = Known(shapes=options.shapes, dtypes=options.dtypes)
-        nodes = nodes_with_shapes(self.plan.graph, known, FAlgorithm)
+        facts = Known(shapes=options.shapes, dtypes=options.dtypes)
+        nodes = nodes_with_shapes(self.plan.graph, facts, FAlgorithm)
         return [node.name or str(node.op and node.op.name) for node, shapes, _ in nodes if not are_known(shapes)]
 
     def _convolutions(self) -> Iterator[str]:
@@ -120,7 +120,7 @@ def _bodies(graph: Graph, around: str = "") -> Iterator[str]:
         names = list(FListInputNames[node.op](node.attrs))
         for number, body in zip(FInputGraph[node.op](node.attrs), node.attrs.subgraphs, strict=True):
             inner, place = Graph(body.outputs), f"{around}{node.name} {names[number]}"
-            counts = Counter(each.op.name for each in inner.nodes() if each.op is not None)
+            counts = Counter(inner_node.op.name for inner_node in inner.nodes() if inner_node.op is not None)
             run = ", ".join(op if times == 1 else f"{times} {op}" for op, times in counts.items())
             yield f"  {place}: {run or 'its inputs'}"
             yield from _bodies(inner, f"{place}, ")
@@ -151,7 +151,7 @@ def explain(
 
     Args:
         symbol: the network; or what `compile`, `Predictor`, `Trainer` or `bind` made of one. The explanation then also
-            says how its calls run: evaluated or compiled quickly, and until when.
+            shows how its calls run: evaluated or compiled quickly, and until when.
         is_train: explain the training step, with gradients.
         wrt: the arguments to differentiate with respect to; None for all parameters.
         platform: as in `to_jax`.
@@ -174,7 +174,7 @@ def explain(
     if constants is not None:
         constants = [constants] if isinstance(constants, str) else list(constants)
         refuse_unknown(SymbolValueError, "No such constants:", constants, symbol.list_inputs(), "arguments and states")
-    known = shapes_by_name(shapes, "shapes", _CALL)
+    sizes = shapes_by_name(shapes, "shapes", _CALL)
     if wrt is None and is_train:
         learned = {node.name for node in learned_variables(symbol)}
         wrt = [name for name in symbol.list_arguments() if name in learned]
@@ -184,13 +184,13 @@ def explain(
             wrt=None if wrt is None else tuple(wrt),
             platform=platform,
             mirror=mirror,
-            shapes=tuple(known.items()) or None,
+            shapes=tuple(sizes.items()) or None,
             constants=None if constants is None else frozenset(constants),
             backend=OWNED if constants is not None or wrt is not None else None,
         )
     options = on_mesh_around(chosen_options(options, compute_dtype, mesh, data_axis))
     programs = Programs(symbol)
-    if known:
+    if sizes:
         dtypes = variable_dtypes(programs.pipeline.graph)
         options = replace(options, dtypes=tuple((node.name, dtype) for node, dtype in dtypes.items()))
     program: Program | GradientProgram = programs.forward(options) if wrt is None else programs.gradient(options)
@@ -199,4 +199,4 @@ def explain(
         if isinstance(program, Program)
         else (len(program.forward_steps), len(program.backward_steps))
     )
-    return Explanation(programs.plan(options), forward, backward, estimate(symbol, known) if known else None, ways)
+    return Explanation(programs.plan(options), forward, backward, estimate(symbol, sizes) if sizes else None, ways)

@@ -38,8 +38,8 @@ def to_jax(
     and the auxiliary states after the call. It composes with jit, vmap, grad and sharding, and keeps no state.
 
     Arrays stay where they are, on one device or many. If arguments lie on explicit mesh axes, so do outputs: they are
-    split along the first axis like the first argument with the same number of samples, unless `__sharding__` says
-    otherwise.
+    split along the first axis like the first argument with the same number of samples, unless `__sharding__` declares
+    another split.
 
     Args:
         symbol: the network.

@@ -38,7 +38,7 @@ def is_float_array(value: Any) -> bool:
 
 
 class _Gradients:
-    """Holds gradient programs of one symbol, for the arguments asked for; zeros for those that it does not have."""
+    """The gradient programs of one symbol, for the requested arguments; arguments that it lacks get zeros."""
 
     def __init__(self, symbol: Symbol, wrt: Sequence[str] | None, options: Options, zeros_if_unreachable: bool):
         self._programs = Programs(require_symbol(symbol, "the gradient function"))
@@ -61,10 +61,10 @@ class _Gradients:
         if not self._zeros:
             return args, {}
         others = {name: value for name, value in args.items() if name not in self._arguments}
-        wanted = self._unreachable
-        if wanted is None:
-            wanted = tuple(name for name, value in others.items() if is_float_array(value))
-        missing = [name for name in wanted if name not in others]
+        zero_names = self._unreachable
+        if zero_names is None:
+            zero_names = tuple(name for name, value in others.items() if is_float_array(value))
+        missing = [name for name in zero_names if name not in others]
         if missing:
             raise GradientError(
                 f"The zero gradients of {missing} need a shape, but there is no array of these names",
@@ -73,7 +73,7 @@ class _Gradients:
                 fix=f"Put {missing} among the arguments, or take them out of wrt.",
             )
         used = {name: value for name, value in args.items() if name in self._arguments}
-        return used, {name: jnp.zeros_like(others[name]) for name in wanted}
+        return used, {name: jnp.zeros_like(others[name]) for name in zero_names}
 
     def program(self, args: Arrays) -> GradientProgram:
         """Return the program for these arguments: `wrt`, or every argument of floating-point dtype."""

@@ -92,10 +92,10 @@ def tune(
         InferenceError: shapes do not fit the network.
         FileError: the user's file is no table.
     """
-    known = shapes_by_name(shapes, "shapes", _CALL)
+    input_shapes = shapes_by_name(shapes, "shapes", _CALL)
     platform = current_platform()
     options = chosen_options(Options(platform=platform, is_train=is_train), compute_dtype)
-    cases = list(dict.fromkeys(_cases(require_symbol(symbol, "tune"), known, options)))
+    cases = list(dict.fromkeys(_cases(require_symbol(symbol, "tune"), input_shapes, options)))
     rows = []
     with bar("measuring", len(cases), progress, at_once=True) as advance:
         for direction, geometry in cases:
@@ -103,8 +103,8 @@ def tune(
             advance(len(rows))
     path = user_table(platform)
     before = read_table(path).rows if path.is_file() else ()
-    kept = [one for one in before if (one.direction, one.geometry) not in set(cases)]
-    table = Table(platform, about(platform), [*rows, *kept])
+    other_rows = [one for one in before if (one.direction, one.geometry) not in set(cases)]
+    table = Table(platform, about(platform), [*rows, *other_rows])
     if rows:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_table(path, table)
@@ -115,12 +115,12 @@ def tune(
 def _cases(symbol: Symbol, shapes: Mapping[str, Shape], options: Options) -> Iterator[tuple[Direction, Geometry]]:
     """Yield each convolution whose algorithm is chosen, those of loops' bodies included, in each direction."""
     programs = Programs(symbol)
-    infer_shape(programs.pipeline.graph, shapes=dict(shapes))  # what does not fit is told in the network's terms
+    infer_shape(programs.pipeline.graph, shapes=dict(shapes))  # reports what does not fit by the network's names
     graph = programs.plan(options).graph
     directions: Sequence[Any] = get_args(Direction) if options.is_train else ("forward",)
     dtypes = variable_dtypes(programs.pipeline.graph)
-    known = Known(shapes=tuple(shapes.items()), dtypes=tuple((node.name, dtype) for node, dtype in dtypes.items()))
-    for node, (shape, *_), dtype in nodes_with_shapes(graph, known, MEASURED):
+    facts = Known(shapes=tuple(shapes.items()), dtypes=tuple((node.name, dtype) for node, dtype in dtypes.items()))
+    for node, (shape, *_), dtype in nodes_with_shapes(graph, facts, MEASURED):
         sizes = tuple(size for size in shape or () if size is not None)
         if shape is not None and len(sizes) == len(shape):
             geometry = geometry_of(node.attrs.parsed, sizes, dtype)
@@ -140,9 +140,9 @@ def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
         return jax.device_put(rng.standard_normal(shape, np.float32).astype(g.dtype))
 
     data, ograd = array(g.batch, *g.size, g.channels), array(g.batch, *g.out_size, g.filters)
-    kept = array(g.filters, g.channels // g.groups, *g.kernel)
-    weight = _channels_last(kept)
-    arguments = {"forward": (data, kept), "data": (ograd, kept), "weight": (ograd, data)}[direction]
+    stored_weight = array(g.filters, g.channels // g.groups, *g.kernel)
+    weight = _channels_last(stored_weight)
+    arguments = {"forward": (data, stored_weight), "data": (ograd, stored_weight), "weight": (ograd, data)}[direction]
     runners = {}
     for name in applicable(direction, g):
         if name == LIBRARY and not (current_platform() == "cpu" and onednn.OneDnn("cpu").computes(direction, g)):

@@ -1,10 +1,10 @@
 """Convert a model, of any MXNet or ONNX: to ONNX, StableHLO, JAX, safetensors with JSON, or MXNet 1.9.1's files.
 
-OUT says what to: `.onnx` is for inference elsewhere, its parameters inside; `.stablehlo` is what jax.export.deserialize
-reads, `.mlir` is StableHLO as text; `.safetensors` comes with a `-symbol.json`; a name without a suffix is the prefix
-of MXNet's two files; with `--to jax` OUT is a folder, for source code that needs JAX alone, and its weights. The folder
-of OUT is made where there is none. OUT may be MODEL's own name where it stays a model: its files are replaced when the
-new ones are whole.
+OUT decides the format: `.onnx` is for inference elsewhere, its parameters inside; `.stablehlo` is what
+jax.export.deserialize reads, `.mlir` is StableHLO as text; `.safetensors` comes with a `-symbol.json`; a name without a
+suffix is the prefix of MXNet's two files; with `--to jax` OUT is a folder, for source code that needs JAX alone, and
+its weights. The folder of OUT is made where there is none. OUT may be MODEL's own name where it stays a model: its
+files are replaced when the new ones are whole.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class _Floats(ModelFiles):
 
 
 def _format_of(out: Path) -> str:
-    """Give the format that OUT's suffix says; MXNet's for a prefix, which may end in a version, as `mobilenet1.0` does.
+    """Return the format of OUT's suffix; MXNet's for a prefix, which may end in a version, as `mobilenet1.0` does.
 
     Raises InputError for a suffix of no format.
     """
@@ -144,13 +144,13 @@ def _format_of(out: Path) -> str:
     row = format_of_name(out)
     if row is not None and row.write is not None and row is not MXNET:
         return row.name
-    known = [
+    suffixes = [
         *_PROGRAMS,
         *(array_suffix for array_suffix in array_suffixes(written=True) if array_suffix not in MXNET.suffixes),
     ]
     why = _NOT_WRITTEN.get(suffix, f"{suffix} is not a format that convert writes")
     raise InputError(
-        f"{out}: {why}. Suffixes are {', '.join(known)}; without one, OUT is the prefix of MXNet's files, "
+        f"{out}: {why}. Suffixes are {', '.join(suffixes)}; without one, OUT is the prefix of MXNet's files, "
         f"{out.stem}-symbol.json and {out.stem}-0000.params. With --to OUT may have any name."
     )
 

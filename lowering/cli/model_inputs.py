@@ -65,7 +65,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 
 
 def gather(options: argparse.Namespace, model: ModelFiles, symbol: Symbol, *, proof: bool = False) -> Given:
-    """Gather all arrays that the network takes: the model's parameters, and the inputs asked for.
+    """Gather all arrays that the network takes: the model's parameters, and the inputs of the command line.
 
     proof: they are for a proof of gradients, which takes more memory. Nothing is made before the run is known to fit.
     Raises LoweringError where it does not, InputError, ParamsFormatError, InferenceError, OSError.
@@ -211,7 +211,7 @@ def _image(path: Path, shape: tuple[int, ...], options: argparse.Namespace) -> n
         with Image.open(BytesIO(read_bounded(path, _MAX_IMAGE, "an image"))) as opened:
             image = opened.convert("RGB" if channels == 3 else "L")
     except UnidentifiedImageError:
-        raise InputError(f"{path} cannot be read as an image: Pillow does not know its format.") from None
+        raise InputError(f"{path} cannot be read as an image: Pillow does not support its format.") from None
     except Image.DecompressionBombError as error:
         raise InputError(f"{path} cannot be read as an image: {error}.") from None
     if options.stretch:

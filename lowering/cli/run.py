@@ -152,7 +152,7 @@ def _labels(path: Path) -> list[str]:
 
 
 def _save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write the outputs, and say under which names where those are others. Raises FileError, OSError."""
+    """Write the outputs, and print their names in the file where those differ. Raises FileError, OSError."""
     make_folder(path)
     with atomic_write(path) as file:
         write_npz(file, {name: _storable(array) for name, array in arrays.items()})
@@ -172,7 +172,7 @@ def _extent(array: np.ndarray) -> tuple[str, str, str]:
 
 
 def _storable(array: np.ndarray) -> np.ndarray:
-    """NumPy's files do not know bfloat16."""
+    """NumPy's files do not support bfloat16."""
     return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
 
 

@@ -38,9 +38,9 @@ def check_budget(
     shapes, dtypes: of the variables, by name, None where unknown. proof: forward and backward, in float64.
     Raises LoweringError.
     """
-    known = {name: shape for name, shape in shapes.items() if is_known(shape)}
+    known_shapes = {name: shape for name, shape in shapes.items() if is_known(shape)}
     types = {name: dtype for name, dtype in dtypes.items() if dtype is not None}
-    cost = estimate(symbol, known, types, training=proof, in_float64=proof)
+    cost = estimate(symbol, known_shapes, types, training=proof, in_float64=proof)
     limit = options.max_memory or free_memory()
     if limit is not None and cost.peak_bytes > limit:
         which = "allowed" if options.max_memory else "free"
@@ -55,7 +55,7 @@ def check_budget(
 
 
 def free_memory() -> int | None:
-    """Return bytes that are free where JAX runs; None where nothing tells."""
+    """Return bytes that are free where JAX runs; None where they are unknown."""
     stats = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
     if stats and "bytes_limit" in stats:
         return stats["bytes_limit"] - stats.get("bytes_in_use", 0)

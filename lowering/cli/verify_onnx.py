@@ -27,21 +27,21 @@ def run(options: argparse.Namespace) -> int:
     session = _session(options.model)
     model = find_any_model(options.against, options.params, options.epoch)
     symbol = inference_symbol(model.symbol())
-    wanted = {input_info.name: input_info for input_info in session.get_inputs()}
+    infos = {input_info.name: input_info for input_info in session.get_inputs()}
     named_shapes = {name for name, _ in options.shape}
     # What has a name in the file is any size: two of each are as good as any.
     sizes = {
-        name: tuple(s if isinstance(s, int) else 2 for s in input_info.shape) for name, input_info in wanted.items()
+        name: tuple(s if isinstance(s, int) else 2 for s in input_info.shape) for name, input_info in infos.items()
     }
     options.shape += [(name, shape) for name, shape in sizes.items() if name not in named_shapes and shape]
     if all("=" in text for text in options.inputs):
         named = {text.partition("=")[0] for text in options.inputs}
-        options.inputs += [f"{name}=random" for name in sorted(wanted.keys() - named)]
+        options.inputs += [f"{name}=random" for name in sorted(infos.keys() - named)]
     args, aux = gather(options, model, symbol)
-    missing = wanted.keys() - args.keys() - aux.keys()
+    missing = infos.keys() - args.keys() - aux.keys()
     if missing:
         raise InputError(f"{options.model} needs inputs that {options.against} lacks: {plain_list(sorted(missing))}.")
-    feed = {n: np.asarray((args | aux)[n]).astype(_dtype(input_info.type)) for n, input_info in wanted.items()}
+    feed = {n: np.asarray((args | aux)[n]).astype(_dtype(input_info.type)) for n, input_info in infos.items()}
     with working("computing"):
         outputs, _ = lowering.compile(symbol)(args, aux)
         theirs = session.run(None, feed)

@@ -2,5 +2,5 @@
 different speeds.
 
 data (n, *size, c), weight (*kernel, c / g, f). ChooseAlgorithm chooses one, by a table of measurements, among those
-that the platform's backend has. Other packages see `backends`; `lowering.tune`, which measures, knows more.
+that the platform's backend has. Other packages use only `backends`; `lowering.tune`, which measures, uses more.
 """

@@ -26,7 +26,7 @@ __all__ = ["by_rows"]
 
 
 def by_rows(ograd: Array, data: Array, shifts: Shifts) -> Array:
-    """Map head gradient and data in the order that shifts say → (*window, c); half precision is summed in float32.
+    """Map head gradient and data, in the order of `shifts` → (*window, c); half precision is summed in float32.
 
     The sums of all places of a column of the window are one array: a third of the loops to compile and to start.
     Zeros are put around one sample after the other, in memory that stays in the cache: at batch 8, on one core, 112²×64
@@ -40,7 +40,7 @@ def by_rows(ograd: Array, data: Array, shifts: Shifts) -> Array:
     sizes = list(data.shape[1:])
     for axis, low, high in zip(shifts.spatial_axes, shifts.before, shifts.after, strict=True):
         sizes[axis - 1] += low + high
-    seen = shifts.dilation[0] * (shifts.window[0] - 1) + 1
+    window_rows = shifts.dilation[0] * (shifts.window[0] - 1) + 1
     step, first = shifts.dilation[1], shifts.before[1]
     folded = shifts.channel_axis > across and shifts.stride[1] == 1
     if folded:
@@ -67,8 +67,8 @@ def by_rows(ograd: Array, data: Array, shifts: Shifts) -> Array:
 
         def add_row(y: Array, totals: list[Array]) -> list[Array]:
             dy = rows(dys, y, 1)
-            met = rows(padded, y * shifts.stride[0], seen)
-            met = lax.slice_in_dim(met, 0, seen, shifts.dilation[0], axis=down - 1)
+            met = rows(padded, y * shifts.stride[0], window_rows)
+            met = lax.slice_in_dim(met, 0, window_rows, shifts.dilation[0], axis=down - 1)
             return [total + under(met, place) * dy for place, total in enumerate(totals)]
 
         return (lax.fori_loop(0, height, add_row, totals), padded), None

@@ -45,16 +45,16 @@ def _by_strips(data: Array, weight: Array, g: Geometry, *, rule: Rule) -> Array:
     """Apply a rule of the forward direction to one strip of rows of one sample after the other."""
     rows = strip(g)
     strips = -(-g.out_size[0] // rows)
-    seen = (rows - 1) * g.stride[0] + g.dilate[0] * (g.kernel[0] - 1) + 1
-    needed = (strips - 1) * rows * g.stride[0] + seen
+    input_rows = (rows - 1) * g.stride[0] + g.dilate[0] * (g.kernel[0] - 1) + 1
+    needed = (strips - 1) * rows * g.stride[0] + input_rows
     config = [(pad, pad, 0) for pad in g.pad]
     config[0] = (g.pad[0], needed - g.size[0] - g.pad[0], 0)
     padded = lax.pad(data, np.zeros((), data.dtype), [(0, 0, 0), *config, (0, 0, 0)])
-    one = replace(g, batch=1, size=(seen, *padded.shape[2:-1]), pad=(0,) * len(g.kernel))
+    one = replace(g, batch=1, size=(input_rows, *padded.shape[2:-1]), pad=(0,) * len(g.kernel))
 
     def one_sample(x: Array) -> Array:
         def one_strip(i: Array) -> Array:
-            return rule(lax.dynamic_slice_in_dim(x, i * (rows * g.stride[0]), seen)[None], weight, one)[0]
+            return rule(lax.dynamic_slice_in_dim(x, i * (rows * g.stride[0]), input_rows)[None], weight, one)[0]
 
         return lax.map(one_strip, jnp.arange(strips))
 

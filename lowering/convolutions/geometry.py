@@ -80,7 +80,7 @@ class Geometry:
 
 
 class Epilogue(NamedTuple):
-    """Tells what is done with a convolution's result before it is written: a bias is added, an array of its shape is
+    """What follows a convolution before its result is written: a bias is added, an array of the result's shape is
     added, and then "relu", "relu6" or "gelu" is applied."""
 
     bias: bool = False
@@ -152,7 +152,7 @@ def _by_phases(direction: Direction, g: Geometry) -> bool:
 
 
 def _by_library(direction: Direction, g: Geometry) -> bool:
-    """Return whether a library may have it; whether it does is for lowering to say."""
+    """Return whether a library may compute it; lowering decides whether it does."""
     if direction == "forward" or g.dtype != "float32":
         return direction == "forward" and g.dtype == "float32"
     inside = all(pad <= dilate * (k - 1) for pad, dilate, k in zip(g.pad, g.dilate, g.kernel, strict=True))
@@ -160,7 +160,7 @@ def _by_library(direction: Direction, g: Geometry) -> bool:
 
 
 XLA = UNCHOSEN
-"""The name of what XLA computes as it is asked to."""
+"""The name of XLA's own algorithm."""
 
 LIBRARY = "library"
 """The name of what a library of the platform computes (`lowering/convolutions/backends`)."""

@@ -37,7 +37,7 @@ class Blocks(NamedTuple):
 
     @classmethod
     def read(cls, layout: str, kernel: tuple[int, ...], filters: int, groups: int) -> Blocks:
-        """Return the blocks that a word says. Raises ValueError for another word than `layout` makes."""
+        """Return the blocks of a word that `layout` made. Raises ValueError for another word."""
         match = _LAYOUT.fullmatch(layout)
         if match is None:
             raise ValueError(f"{layout!r} is not a layout of a weight")

@@ -4,7 +4,7 @@ XLA spreads the head gradient by zeros, s² - 1 of s² products being with zeros
 elements is a small dense convolution of stride 1 over the head gradient, with its own places of the window. Depth-wise
 that is 100 to 500 times faster; dense, XLA's takes channels last as long where there are many channels (28², 128→256,
 batch 16: both 10 ms; channels first it took 50). All phases as channels of one product, with zeros for the places that
-a phase has not, took twice as long.
+a phase lacks, took twice as long.
 """
 
 from __future__ import annotations
@@ -83,13 +83,13 @@ def by_phases(ograd: Array, weight: Array, g: Geometry, forward: Forward) -> Arr
             low.append(-first)
             high.append(counts[axis] - 1 + last - (g.out_size[axis] - 1))
         dilate = [d // gcd(d, s) for d, s in zip(g.dilate, g.stride, strict=True)]
-        seen = _padded(ograd, low, high)
-        by_phase.append(forward(seen, part, _inner(seen, g, part.shape[:-2], dilate, g.channels)))
+        padded = _padded(ograd, low, high)
+        by_phase.append(forward(padded, part, _inner(padded, g, part.shape[:-2], dilate, g.channels)))
     return _cut(_interleaved(jnp.stack(by_phase), g, counts), g)
 
 
 def _places(g: Geometry, axis: int, phase: int) -> range:
-    """Return the places of the window that a phase of an axis meets."""
+    """Return the places of the window in a phase of an axis."""
     stride, dilate, kernel = g.stride[axis], g.dilate[axis], g.kernel[axis]
     step = stride // gcd(stride, dilate)
     first = next((k for k in range(min(step, kernel)) if (phase + g.pad[axis] - dilate * k) % stride == 0), kernel)

@@ -1,7 +1,7 @@
 """The tables of measurements by which algorithms are chosen: ours, by platform, and the user's own.
 
 `benchmarks/convolutions.py` and `lowering.tune` measure them. A user's own table (`user_table`) is added to ours, and
-goes first where both know a geometry.
+counts first where both have a geometry.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _row(path: StrPath, row: Mapping[str, Any]) -> Measured:
 
 
 def _times(path: StrPath, value: object, name: str) -> dict[str, float]:
-    """Return times by algorithm. Names that are not ours pass: tables outlive algorithms, and no one asks for them."""
+    """Return times by algorithm. Names that are not ours pass: tables outlive algorithms, and nothing reads them."""
     times = _object(path, value, name)
     for time in times.values():
         if isinstance(time, bool) or not isinstance(time, int | float) or not 0 < time < math.inf:

@@ -84,8 +84,8 @@ def _filters_first(weight: Array, g: Geometry) -> Array:
 
 def product(data: Array, weight: Array, g: Geometry) -> Array:
     """Return the product of what the stride leaves of data with the weight."""
-    (seen,) = windows(data, g)
-    return _out(contract(_rows(seen), _filters_first(weight, g), 1, 1), g)
+    (strided,) = windows(data, g)
+    return _out(contract(_rows(strided), _filters_first(weight, g), 1, 1), g)
 
 
 def product_data(ograd: Array, weight: Array, g: Geometry) -> Array:
@@ -103,10 +103,10 @@ def product_weight(ograd: Array, data: Array, g: Geometry) -> Array:
 
     With the head gradient laid on its side before, a product by itself is up to a quarter faster, but a step is slower:
     XLA computes what the head gradient is made of once more on the way, against the order of memory."""
-    (seen,) = windows(data, g)
+    (strided,) = windows(data, g)
     if g.filters > g.channels:
-        return contract(_rows(seen), _rows(ograd), 0, 0).reshape(*g.kernel, g.channels, g.filters)
-    gradient = contract(_rows(ograd), _rows(seen), 0, 0)
+        return contract(_rows(strided), _rows(ograd), 0, 0).reshape(*g.kernel, g.channels, g.filters)
+    gradient = contract(_rows(ograd), _rows(strided), 0, 0)
     return gradient.reshape(*g.kernel, g.filters, g.channels).swapaxes(-1, -2)
 
 

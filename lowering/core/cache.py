@@ -49,12 +49,12 @@ class Programs:
         return program
 
     def as_given(self, options: Options) -> Program:
-        """Return the program of the network itself, of which no stage of the pipeline read anything."""
+        """Return the program of the network itself, before any stage of the pipeline."""
         graph = self.pipeline.graph
         return Program(graph, placed(options), inference=Inference(graph, mixes_dtypes=self._mixes_dtypes))
 
     def gradient(self, options: Options, arrays: Mapping[str, Any] | None = None) -> GradientProgram:
-        """Return the program of outputs and gradients. arrays: by name, where a stage asks for their shapes."""
+        """Return the program of outputs and gradients. arrays: by name, where a stage needs their shapes."""
         if arrays is not None and options.mirror == "blocks":
             shapes: tuple[tuple[str, Shape], ...] = tuple((name, np.shape(array)) for name, array in arrays.items())
             options = replace(options, shapes=shapes)

@@ -154,11 +154,11 @@ class GradientProgram:
         return self.program.output_slots[self.num_outputs :]
 
     def forward_values(
-        self, args: Arrays, aux: Arrays, key: jax.Array | None, wanted: Collection[int] | None = None
+        self, args: Arrays, aux: Arrays, key: jax.Array | None, slots: Collection[int] | None = None
     ) -> list[Any]:
-        """Return the environment after the forward steps: a value in each slot filled. wanted: as in `run_steps`."""
+        """Return the environment after the forward steps: a value in each slot filled. slots: as in `run_steps`."""
         env = self.program.environment(self.program.bind(args, aux))
-        self.program.run_steps(self.forward_steps, env, key, wanted)
+        self.program.run_steps(self.forward_steps, env, key, slots)
         return env
 
     @property
@@ -182,9 +182,9 @@ class GradientProgram:
     def known_residuals(self, variables: Arrays, outputs: Sequence[Any]) -> dict[int, Any]:
         """Return residuals by slot that are arguments, by name, or outputs."""
         index, program = self.program.index, self.program
-        held = {index.entry_rptr[nid]: variables.get(program.name(nid)) for nid in index.input_nodes}
-        held |= zip(program.output_slots[: self.num_outputs], outputs, strict=True)
-        return {slot: held[slot] for slot in self.residual_slots if held.get(slot) is not None}
+        values = {index.entry_rptr[nid]: variables.get(program.name(nid)) for nid in index.input_nodes}
+        values |= zip(program.output_slots[: self.num_outputs], outputs, strict=True)
+        return {slot: values[slot] for slot in self.residual_slots if values.get(slot) is not None}
 
     def run_backward(
         self,
@@ -202,15 +202,15 @@ class GradientProgram:
         residuals: Mapping[int, jax.Array],
         key: jax.Array | None,
         head_grads: Sequence[Any] | None,
-        wanted: Collection[int] | None = None,
+        slots: Collection[int] | None = None,
         onto: Mapping[str, Any] = _NOTHING,
     ) -> list[Any]:
-        """Return the environment after the backward steps: a value in each slot that they fill. wanted: as in
+        """Return the environment after the backward steps: a value in each slot that they fill. slots: as in
         `run_steps`. onto: gradients by argument name, of `summed_by_python`, to add to."""
         env = self.program.environment(self.head_values(outputs, head_grads), residuals)
         for name, old in onto.items():
             env[self.summed_by_python[name]] = old
-        self.program.run_steps(self._backward, env, key, wanted)
+        self.program.run_steps(self._backward, env, key, slots)
         return env
 
     def collect_states(self, env: Sequence[Any]) -> dict[str, jax.Array]:
@@ -249,7 +249,7 @@ def _grouped(steps: Sequence[Step], program: Program) -> list[Step | Recomputati
         elif group := members.pop(mark.group, None):
             written = {slot: None for member in group for slot in member.outputs}
             inputs = {slot: None for member in group for slot in member.inputs if slot not in written}
-            # A step that reads anything else besides variables is told from its original by that.
+            # A step that reads anything else besides variables differs from its original by that.
             by_variables = {slot for member in group if variables.issuperset(member.inputs) for slot in member.inputs}
             gathered.append(
                 Recomputation(

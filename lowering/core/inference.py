@@ -25,7 +25,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 decide_by(UndecidedSizeError)
 
 _KEPT = 64
-"""How many results are kept: a program that meets more shapes than that is traced anew anyway."""
+"""The number of results that are kept: a program with more shapes than that is traced anew anyway."""
 
 
 class Inferred(NamedTuple):
@@ -46,11 +46,11 @@ class Inference:
     """Runs inference over the graph of a program, before its rules run, so that a contradiction is reported in the
     graph's terms and not in JAX's.
 
-    A result is asked for with the arrays that have values: the variables, or those that the forward part left. Results
-    are kept, and one that agrees with all these arrays is taken: forward and backward part, and an executor that knew
-    its shapes when it was bound, share one. network: the graph that it was made of, in whose terms errors are told, if
-    it has them, too. mixes_dtypes: whether arrays of dtypes that contradict the network are computed with, in the dtype
-    to which JAX promotes them. reads_dtypes: whether some rule wants dtypes inferred, too.
+    A result is looked up by the arrays that have values: the variables, or those that the forward part left. Results
+    are kept, and one that agrees with all these arrays is taken: forward and backward part, and an executor that was
+    bound with its shapes, share one. network: the graph that it was made of; an error that this graph has, too, is
+    reported by its names. mixes_dtypes: whether arrays of dtypes that contradict the network are computed with, in the
+    dtype to which JAX promotes them. reads_dtypes: whether some rule wants dtypes inferred, too.
     """
 
     def __init__(self, graph: Graph, network: Graph | None = None, mixes_dtypes: bool = True):
@@ -64,8 +64,8 @@ class Inference:
 
     def of_environment(self, env: Sequence[Any]) -> Inferred:
         """Infer all shapes from the arrays in an environment. Raises InferenceError."""
-        held = [(eid, env[eid]) for eid in range(self._index.num_node_entries) if env[eid] is not None]
-        return self.of_arrays({eid: (value.shape, value.dtype.name) for eid, value in held})
+        arrays = [(eid, env[eid]) for eid in range(self._index.num_node_entries) if env[eid] is not None]
+        return self.of_arrays({eid: (value.shape, value.dtype.name) for eid, value in arrays})
 
     def of_variables(self, arrays: Mapping[str, tuple[Shape, DType]]) -> Inferred:
         """Infer all shapes from shape and dtype of variables by name. Raises InferenceError."""
@@ -75,17 +75,18 @@ class Inference:
 
     def of_arrays(self, arrays: Mapping[int, tuple[Shape, DType]]) -> Inferred:
         """Infer all shapes from shape and dtype of some entries by number. Raises InferenceError."""
-        for place, known in enumerate(self._known):
-            if self._agrees(known, arrays):
+        for place, inferred in enumerate(self._known):
+            if self._agrees(inferred, arrays):
                 self._known.insert(0, self._known.pop(place))
-                return known
+                return inferred
         shapes = self._infer(arrays)
         self._known = [shapes, *self._known[: _KEPT - 1]]
         return shapes
 
-    def _agrees(self, known: Inferred, arrays: Mapping[int, tuple[Shape, DType]]) -> bool:
+    def _agrees(self, inferred: Inferred, arrays: Mapping[int, tuple[Shape, DType]]) -> bool:
         return all(
-            known.shapes[eid] == shape and _holds(known.dtypes[eid], dtype) for eid, (shape, dtype) in arrays.items()
+            inferred.shapes[eid] == shape and _holds(inferred.dtypes[eid], dtype)
+            for eid, (shape, dtype) in arrays.items()
         )
 
     def _infer(self, arrays: Mapping[int, tuple[Shape, DType]]) -> Inferred:
@@ -109,7 +110,7 @@ class Inference:
         return Inferred(shapes, dtypes)
 
     def check_dtypes(self, env: Any) -> None:
-        """Infer dtypes after a rule has failed: a dtype that does not fit is best told in the graph's terms.
+        """Infer dtypes after a rule has failed: a dtype that does not fit is best reported by the graph's names.
 
         Raises InferenceError.
         """
@@ -121,12 +122,12 @@ class Inference:
         try:
             apply_pass(self._graph.derive(attrs={"dtype": dtypes}), "MXInferType")
         except InferenceError as error:
-            known = self._of_inputs(lambda eid: dtypes[eid])
-            error = self._in_its_terms(error, lambda: infer_type(self._network, dtypes=known))
-            raise with_remedy(error, dtype_remedy(Symbol(self._network.outputs), known)) from None
+            known_dtypes = self._of_inputs(lambda eid: dtypes[eid])
+            error = self._in_its_terms(error, lambda: infer_type(self._network, dtypes=known_dtypes))
+            raise with_remedy(error, dtype_remedy(Symbol(self._network.outputs), known_dtypes)) from None
 
     def _in_its_terms(self, error: InferenceError, infer: Callable[[], Any]) -> InferenceError:
-        """Return the error that the network has itself, of which the graph was made."""
+        """Return the same error of the network that the graph was made of, if the network has it."""
         try:
             if self._network is not self._graph:
                 infer()
@@ -138,11 +139,11 @@ class Inference:
         """Return the known values of the variables, by name. value_of: an entry's number → its value, or None."""
         index = self._index
         names = {node.name for node in variables(self._network.nodes())}
-        known = ((index.nodes[nid].source.name, value_of(index.entry_rptr[nid])) for nid in index.input_nodes)
-        return {name: value for name, value in known if value is not None and name in names}
+        values = ((index.nodes[nid].source.name, value_of(index.entry_rptr[nid])) for nid in index.input_nodes)
+        return {name: value for name, value in values if value is not None and name in names}
 
     def warn_of_narrowing(self) -> None:
-        """Name, once, the nodes whose attributes ask for 64 bits where JAX has only 32."""
+        """Warn, once, of the nodes whose attributes request 64 bits where JAX has only 32."""
         warned, self._narrowing_told = self._narrowing_told, True
         if warned or jax.dtypes.canonicalize_dtype(np.float64) == np.float64 or not may_ask_for_64_bits(self._graph):
             return
@@ -164,9 +165,9 @@ class Inference:
 def refuse_mixed(network: Graph, dtypes: Mapping[str, DType]) -> None:
     """Raise InferenceError where dtypes of variables, by name, contradict a network: MXNet mixes none."""
     narrowed = jax.dtypes.canonicalize_dtype(np.float64) != np.float64
-    known = {name: dtype for name, dtype in dtypes.items() if dtype in DTYPE_CODES}
+    known_dtypes = {name: dtype for name, dtype in dtypes.items() if dtype in DTYPE_CODES}
     try:
-        infer_type(network, dtypes=known, attr_key=None, narrowed=narrowed)
+        infer_type(network, dtypes=known_dtypes, attr_key=None, narrowed=narrowed)
     except InferenceError as error:
         raise with_remedy(error, dtype_remedy(Symbol(network.outputs), dtypes)) from None
 

@@ -2,7 +2,7 @@
 
 On a CPU some rules go through a batch sample by sample, so that their results stay in the caches. XLA's partitioner
 cannot split such a loop: it gathers the whole batch on every device, and every device does the whole work. These rules
-say which of their inputs have samples along the first axis (`by_part=` of `lowers`), and here they are split by hand.
+name their inputs that have samples along the first axis (`by_part=` of `lowers`), and this module splits them by hand.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["count_parts", "laid_out", "on_each_part"]
 
 
 def laid_out(data: jax.Array, mesh: Any, *axes: str | tuple[str, ...] | None) -> jax.Array:
-    """Return the data, of which XLA splits axis i over axes[i] of the mesh, and all others not at all; without a mesh
-    as they are. Where axes are manual, inside `jax.shard_map`, the caller has split the data over them already."""
+    """Return the data with axis i split over axes[i] of the mesh and its other axes whole; without a mesh return it
+    unchanged. Where axes are manual, inside `jax.shard_map`, the caller has split the data over them already."""
     if mesh is None:
         return data
     around = jax.sharding.get_abstract_mesh()
-    known = mesh if around.empty else around
-    manual = {name for name, kind in zip(known.axis_names, known.axis_types, strict=True) if kind == AxisType.Manual}
+    actual = mesh if around.empty else around
+    manual = {name for name, kind in zip(actual.axis_names, actual.axis_types, strict=True) if kind == AxisType.Manual}
     groups = [(axis,) if isinstance(axis, str) else axis or () for axis in axes]
     spec = PartitionSpec(*(tuple(axis for axis in group if axis not in manual) or None for group in groups))
     if manual and not any(spec):

@@ -26,7 +26,7 @@ def fold_key(key: jax.Array, place: int) -> jax.Array:
 
 
 def with_places(outputs: Sequence[NodeEntry]) -> list[NodeEntry]:
-    """Return the outputs of a network whose drawing nodes know their places (`NodeAttrs.draw_place`).
+    """Return the outputs of a network whose drawing nodes have their places (`NodeAttrs.draw_place`).
 
     The place of a node is its number among the drawing nodes of the network in topological order; names do not matter.
     It is given once, before any stage of the pipeline: copies take it along when stages remove nodes. In a graph of
@@ -41,7 +41,7 @@ def with_places(outputs: Sequence[NodeEntry]) -> list[NodeEntry]:
 def key_places(index: IndexedGraph) -> dict[int, int]:
     """Return the places of a graph's drawing nodes, by number; nodes without a place come after all that have one."""
     places: dict[int, int] = {}
-    rest: list[int] = []
+    unplaced: list[int] = []
     for nid, node in enumerate(index.nodes):
         if not _draws(node.source):
             continue
@@ -49,10 +49,10 @@ def key_places(index: IndexedGraph) -> dict[int, int]:
         if place is None and forward is not None and TIsBackward.get(node.source.op):
             place = places.get(forward)
         if place is None:
-            rest.append(nid)
+            unplaced.append(nid)
         else:
             places[nid] = place
-    return places | dict(zip(rest, count(_after(places.values())), strict=False))
+    return places | dict(zip(unplaced, count(_after(places.values())), strict=False))
 
 
 def _draws(node: Node) -> bool:

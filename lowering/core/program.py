@@ -60,8 +60,8 @@ class Program:
     """A graph, ready to run: `program.run(values by variable number, key) -> slots`.
 
     graph: the graph that the pipeline made; options: is_train, platform and witness are static choices that rules may
-    ask for.
-    num_outputs: so many of the graph's outputs are computed, and nothing but what they and states need; None: all.
+    read.
+    num_outputs: the number of the graph's outputs that are computed, with what they and states need; None: all.
     beside: variables that no caller names, the head gradients. inside: the graph is a subgraph of another program,
     which warns for both. inference: the inference over the graph, where other programs share it. network: the graph
     that it was made of, whose arguments and states are the program's, although it may not read or write them any more,
@@ -206,7 +206,7 @@ class Program:
         return self.options.platform or current_platform(self.options.mesh)
 
     def algorithm(self, step: Step, inputs: Sequence[Any]) -> str:
-        """Return the algorithm of a step: the plan's, or the rule's choice where it did not know the shapes."""
+        """Return the algorithm of a step: the plan's, or the rule's choice where the plan lacked the shapes."""
         options, node = self.options, self.index.nodes[step.nid].source
         if "ChooseAlgorithm" in options.without or options.backend is None:
             return UNCHOSEN
@@ -275,9 +275,9 @@ class Program:
         steps: Iterable[Step | Recomputation],
         env: list[Any],
         key: jax.Array | None,
-        wanted: Collection[int] | None = None,
+        slots: Collection[int] | None = None,
     ) -> None:
-        """Evaluate some of the steps into an environment. wanted: the slots that the caller reads, None: any; where the
+        """Evaluate some of the steps into an environment. slots: those that the caller reads, None: any; where the
         program runs in segments, others may stay empty. Raises LoweringError naming operator, node and shapes."""
         steps = list(steps)
         require_key(key)
@@ -291,7 +291,7 @@ class Program:
         in_segments = self.segments is not None and not is_traced(env, key)
         running = _Running(self, self.inference.of_environment(env), in_segments)
         if self.segments is not None and in_segments:
-            self.segments.run(steps, running, env, key, wanted)
+            self.segments.run(steps, running, env, key, slots)
             return
         for step in steps:
             step.run(running, env, key)
@@ -341,7 +341,7 @@ class _Running:
         return hash((self._program, id(self._inferred)))
 
     def provide(self, need: Need, step: Step, key: jax.Array | None, env: Environment) -> Any:
-        """Return the value that the step's rule asked for besides parameters and inputs."""
+        """Return the value that the step's rule needs besides parameters and inputs."""
         program = self._program
         first, last = program.index.entry_rptr[step.nid : step.nid + 2]
         match need:
@@ -451,7 +451,7 @@ def _failure(source: Node, inputs: Sequence[Any], error: object) -> LoweringErro
         problem = "The operator does not support arrays with an empty axis"
         return LoweringError(explain(problem, op=source.op, node=source, got=f"inputs {met}", fix=_NOT_EMPTY))
     if _are_open(inputs):
-        first, *_ = str(error).splitlines() or [""]  # JAX goes on with advice for those who write rules
+        first, *_ = str(error).splitlines() or [""]  # the rest is JAX's advice for authors of rules
         problem = f"The operator needs a size that was left open: {first}"
         return LoweringError(explain(problem, op=source.op, node=source, got=f"inputs {met}"))
     return LoweringError(explain(f"Lowering failed: {error}", op=source.op, node=source, got=f"inputs {met or 'none'}"))

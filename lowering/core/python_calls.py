@@ -1,10 +1,10 @@
 """Operators that are a user's Python: run in the caller's thread, or called by a program that is compiled as a whole.
 
-XLA's client of a CPU lets no more than 32 programs be under way. Where one of them calls Python and the others wait for
-it, Python that asks the client for anything, a sum of two arrays, waits for ever. So `lowering/core/segments.py` runs
-programs that have such operators piece by piece, and none calls Python. Where one has to, because the caller's own
-`jax.jit` traces the network or a loop's body has the operator, the Python computes by a client that nothing else uses
-and whose programs run in the thread that calls them.
+XLA's CPU client runs at most 32 programs at once. If one of them calls Python and the others wait for it, Python that
+uses the client, even for a sum of two arrays, waits for ever. So `lowering/core/segments.py` runs programs that have
+such operators piece by piece, and none calls Python. Where one has to, because the caller's own `jax.jit` traces the
+network or a loop's body has the operator, the Python computes by a client that nothing else uses and whose programs run
+in the thread that calls them.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def calls_python(graph: Symbol | Subgraph, users: bool = False) -> bool:
 
 
 def is_python(node: Node, users: bool = False) -> bool:
-    """Return whether a node's operator is such one, or runs such operators in a subgraph."""
+    """Return whether a node's operator calls Python, itself or in a subgraph."""
     rule = FLowering.get(node.op)
     apart = rule is not None and (rule.python if users else rule.runs_apart(node.attrs.parsed))
     return apart or any(calls_python(graph, users) for graph in node.attrs.subgraphs)

@@ -1,8 +1,8 @@
 """The JAX rule of each operator, kept as an operator attribute.
 
 A rule is `rule(params, *inputs) -> output | tuple of outputs`, a pure JAX function. An operator that mutates inputs
-returns its outputs followed by the new values of those inputs, in the order of FMutateInputs. A rule that needs more
-than parameters and inputs says so: `@lowers("Dropout", needs=("key", "is_train"))` receives them as keywords.
+returns its outputs followed by the new values of those inputs, in the order of FMutateInputs. A rule declares what it
+needs besides parameters and inputs, and receives it as keywords: `@lowers("Dropout", needs=("key", "is_train"))`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Need = Literal[
     "mesh",
     "requests",
 ]
-"""The values that a rule may ask for: its own PRNG key; the static train flag; the platform's name ("cpu", "gpu",
+"""The values that a rule may need: its own PRNG key; the static train flag; the platform's name ("cpu", "gpu",
 "tpu"); the algorithm that ChooseAlgorithm chose, or chooses now that shapes are known, of an operator with FAlgorithm;
 the inferred shapes / dtypes of the outputs (None where undecided); the node's NodeAttrs; its subgraphs, each as a
 `Program`; whether JAX is going to differentiate the function in reverse, as the gradient witness does; the mesh of
@@ -68,13 +68,13 @@ class LoweringRule:
     """A rule and its needs besides parameters and inputs.
 
     draws: (parameters, is_train) → whether a rule that needs a key draws random numbers then, as the operator's card
-    says (FDraws); None, where the card says nothing: always, or, of a rule that needs programs, when one of them does.
+    declares (FDraws); None, without a declaration: always, or, for a rule that needs programs, when one of them draws.
     Where it draws nothing it receives no key, so that a graph which happens to draw nothing runs without one. by_part:
-    how devices share its work, where XLA cannot say (`lowering/core/mesh_parts.py`). python: it is Python on
+    how devices share its work, where XLA cannot split it (`lowering/core/mesh_parts.py`). python: it is Python on
     arrays that have values, and returns a `PythonCall`. by_values: parameters → whether it reads values of its inputs:
-    then it runs between programs, as Python does. numbers: which sizes an exported program cannot leave open, and
-    why. changing: parameters that may be arrays of one element, or tuples of such: what callers change from call to
-    call. one_by_one: each number that it draws depends on its place alone, so that the first of many are those of few.
+    then it runs between programs, as Python does. numbers: which sizes an exported program cannot leave open, and why.
+    changing: parameters that may be arrays of one element, or tuples of such: what callers change from call to call.
+    one_by_one: each number that it draws depends on its place alone, so that the first of many are those of few.
     """
 
     rule: Rule
@@ -106,8 +106,8 @@ FLowering: OpMap[LoweringRule] = attributes.FLowering
 
 
 def writes_in_backward(op: Op | None) -> bool:
-    """Return whether the states that an operator writes follow the backward part of a training step: those of operators
-    that ask whether they train, such as BatchNorm, as in MXNet."""
+    """Return whether an operator's states are written in the backward part of a training step: true for operators that
+    read is_train, such as BatchNorm, as in MXNet."""
     return op is not None and "is_train" in FLowering[op].needs and op not in TWritesInForward
 
 
@@ -126,7 +126,7 @@ def lowers(
     Args:
         names: the operators' names.
         needs: what the rule gets as keyword arguments besides parameters and inputs: see `Need`.
-        by_part: says that the rule goes through a batch sample by sample on a CPU; a mesh can then split the batch.
+        by_part: the rule loops over the samples of a batch on a CPU; a mesh can then split the batch.
         python: the rule is Python on arrays that have values, and returns a `PythonCall`.
         by_values: parameters → whether the rule reads values of its inputs, on which shapes or errors depend. Programs
             then run in segments; where one is traced as a whole, the rule raises an error or does without.

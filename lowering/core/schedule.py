@@ -25,9 +25,9 @@ _AFTER_ALL = 1 << 62
 class Schedule:
     """The plan of a graph: `order` of the live nodes, and slots of an environment.
 
-    num_outputs: so many of the outputs count; None: all. reached: numbers of the nodes that these reach. live: of those
-    that matter. num_slots: size of the environment; slot e < `num_node_entries` holds entry e, the rest hold the values
-    of states after each mutation. Raises LoweringError when no order exists.
+    num_outputs: the number of outputs that count; None: all. reached: numbers of the nodes that these reach. live:
+    those that matter. num_slots: size of the environment; slot e < `num_node_entries` holds entry e, the rest hold the
+    values of states after each mutation. Raises LoweringError when no order exists.
     """
 
     def __init__(self, index: IndexedGraph, num_outputs: int | None = None):
@@ -116,7 +116,7 @@ class Schedule:
         }
 
     def _waits(self) -> dict[int, list[int]]:
-        """Node → writers it must wait for although no data edge says so."""
+        """Node → writers it must wait for without a data edge."""
         waits: dict[int, list[int]] = {}
         for writers in self._writers.values():
             for before, after in pairwise(writers):
@@ -125,9 +125,9 @@ class Schedule:
         for nid in self.live:
             for i, entry in enumerate(nodes[nid].inputs):
                 if entry[2] and entry[0] in self._writers and i not in self._mutated.get(nid, ()):
-                    seen = self._mutations_before(entry)
-                    if seen:
-                        waits.setdefault(nid, []).append(self._writers[entry.node_id][seen - 1])
+                    writes_before = self._mutations_before(entry)
+                    if writes_before:
+                        waits.setdefault(nid, []).append(self._writers[entry.node_id][writes_before - 1])
                 if stand_ins and entry[0] in stand_ins:
                     waits.setdefault(nid, []).append(stand_ins[entry.node_id])
         return waits

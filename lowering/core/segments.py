@@ -73,13 +73,13 @@ class Segments:
         self._split: dict[Any, list[tuple[_Segment, Callable[..., list[Any]]]]] = {}
 
     def run(
-        self, steps: Steps, running: Running, env: Environment, key: jax.Array | None, wanted: Collection[int] | None
+        self, steps: Steps, running: Running, env: Environment, key: jax.Array | None, slots: Collection[int] | None
     ) -> None:
-        """Fill the slots of an environment that are wanted; None: all of them."""
-        asked = (tuple(steps), None if wanted is None else frozenset(wanted))
-        segments = self._split.get(asked)
+        """Fill the slots of an environment. slots: those that the caller reads; None: all of them."""
+        request = (tuple(steps), None if slots is None else frozenset(slots))
+        segments = self._split.get(request)
         if segments is None:
-            segments = self._split[asked] = [(segment, self._runs(segment)) for segment in self._cut(*asked)]
+            segments = self._split[request] = [(segment, self._runs(segment)) for segment in self._cut(*request)]
         copies: dict[tuple[int, Device], Any] = {}
         for segment, run in segments:
             onto = {slot: env[slot] for slot in segment.outputs if env[slot] is not None} if segment.python else None
@@ -93,16 +93,16 @@ class Segments:
             for slot, value in zip(segment.outputs, filled, strict=True):
                 env[slot] = value
 
-    def _cut(self, steps: Steps, wanted: Collection[int] | None) -> list[_Segment]:
+    def _cut(self, steps: Steps, slots: Collection[int] | None) -> list[_Segment]:
         parts = [
             (kind, list(part)) for kind, part in groupby(steps, lambda step: (_is_python(step), self._device(step)))
         ]
         segments: list[_Segment] = []
-        read_later = set(wanted or ())
+        read_later = set(slots or ())
         for (python, device), part in reversed(parts):
             filled = dict.fromkeys(slot for step in part for slot in step.outputs)
             inputs = tuple(dict.fromkeys(slot for step in part for slot in _read(step) if slot not in filled))
-            outputs = tuple(slot for slot in filled if wanted is None or slot in read_later)
+            outputs = tuple(slot for slot in filled if slots is None or slot in read_later)
             segments.append(_Segment(part, python, device, inputs, outputs))
             read_later.update(inputs)
         return segments[::-1]

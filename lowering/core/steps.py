@@ -28,7 +28,7 @@ class Running(Protocol):
     platform: str
 
     def provide(self, need: Need, step: Step, key: jax.Array | None, env: Environment) -> Any:
-        """Return the value that the step's rule asked for besides parameters and inputs."""
+        """Return the value that the step's rule needs besides parameters and inputs."""
         ...
 
     def empty(self, step: Step) -> list[Any] | None:
@@ -64,8 +64,8 @@ class Step:
 
     @property
     def python(self) -> bool:
-        """Return whether the step is Python, a user's or a rule that reads values, or runs programs that have such
-        steps."""
+        """Return whether the step runs Python (a user's operator, or a rule that reads values), itself or in a
+        subgraph."""
         return self.rule.runs_apart(self.params) or any(program.segments is not None for program in self.programs)
 
     def run(self, running: Running, env: Environment, key: jax.Array | None) -> None:
@@ -82,8 +82,8 @@ class Step:
 class Recomputation:
     """The steps of one group of mirrored copies.
 
-    inputs, outputs: slots that they read and that others read of them. guarded: those of the inputs without which no
-    step could be told from its original. after: slots of the gradients to wait for.
+    inputs, outputs: slots that they read and that others read of them. guarded: the inputs that distinguish the steps
+    from their originals. after: slots of the gradients to wait for.
     """
 
     steps: tuple[Step, ...]
@@ -112,7 +112,7 @@ def _behind_barrier(values: list[Any], key: Any, after: list[Any]) -> tuple[list
 
 
 def _behind_choice(values: list[Any], key: Any, after: list[Any]) -> tuple[list[Any], Any]:
-    """Choose the inputs against zeros by a condition on the gradient, always true, which XLA cannot know.
+    """Choose the inputs against zeros by a condition on the gradient, always true, which XLA cannot see.
 
     XLA:CPU removes barriers before it merges equal instructions, and nothing is left of the copies: measured with JAX
     0.10, a barrier, an inner jit and a scan of one step all save nothing. A branch (`lax.cond`) saves as much as this

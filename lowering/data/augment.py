@@ -38,7 +38,7 @@ _ATTEMPTS = 10  # at a random crop that is within the image
 
 
 def augment(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
-    """Return the image after all that parameters ask for: (height, width, channels) of data_shape, not normalised."""
+    """Return the image after all requested steps: (height, width, channels) of data_shape, not normalised."""
     height, width = p.data_shape[1:]
     if p.resize != -1:
         image = with_shorter_edge(image, p.resize, p.inter_method, draws)

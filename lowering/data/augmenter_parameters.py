@@ -117,8 +117,8 @@ class Augmentation:
 
 
 def check_images(p: Any, coloured: Sequence[str]) -> None:
-    """Raise TrainingError unless the numbers of a dataclass of parameters are such, and data_shape, inter_method and
-    resize have meanings. coloured: the parameters that need three channels."""
+    """Raise TrainingError unless the numbers of a dataclass of parameters are numbers, and data_shape, inter_method and
+    resize are valid. coloured: the parameters that need three channels."""
     for field in fields(p):
         if isinstance(field.default, int | float):
             _check_number(field.name, field.default, getattr(p, field.name))
@@ -179,12 +179,12 @@ def part_of(count: int, num_parts: int, part_index: int) -> range:
     return range(min(count, part_index * step), min(count, (part_index + 1) * step))
 
 
-def _angles(given: str | Sequence[int]) -> tuple[int, ...]:
+def _angles(angles: str | Sequence[int]) -> tuple[int, ...]:
     """Return the angles of "0,90", MXNet's way to write them, or of numbers."""
     try:
-        return tuple(int(angle) for angle in (given.split(",") if isinstance(given, str) else given) if angle != "")
+        return tuple(int(angle) for angle in (angles.split(",") if isinstance(angles, str) else angles) if angle != "")
     except (TypeError, ValueError):
-        raise wrong("rotate_list", "whole degrees: '0,90,180' or [0, 90, 180]", given) from None
+        raise wrong("rotate_list", "whole degrees: '0,90,180' or [0, 90, 180]", angles) from None
 
 
 def wrong(name: str, expected: str, got: object) -> TrainingError:

@@ -40,7 +40,7 @@ class CropSampler(NamedTuple):
     trials: int
 
     def takes(self, region: Region, label: DetectionLabel) -> bool:
-        """Return whether one object is in the region as the bounds ask for. Bounds of 0 and 1 ask for nothing."""
+        """Return whether one object is in the region within the bounds. Bounds of 0 and 1 require nothing."""
         shared, areas, area = label.shared_areas(region), label.areas(), region[2] * region[3]
         valid = np.ones(len(areas), bool)
         for (low, high), of in (
@@ -135,13 +135,13 @@ class DetectionAugmentation:
         return [CropSampler(*row) for row in rows]
 
     def _each(self, name: str) -> list[float]:
-        given = getattr(self, name)
-        several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
-        values: list[Any] = list(given) if several else [given]
+        setting = getattr(self, name)
+        several = isinstance(setting, Sequence | np.ndarray) and not isinstance(setting, str)
+        values: list[Any] = list(setting) if several else [setting]
         values = values * self.num_crop_sampler if len(values) == 1 else values
         numbers = all(isinstance(value, int | float | np.number) for value in values)
         if len(values) != self.num_crop_sampler or not numbers:
-            raise wrong(name, f"a number, or one for each of num_crop_sampler={self.num_crop_sampler}", given)
+            raise wrong(name, f"a number, or one for each of num_crop_sampler={self.num_crop_sampler}", setting)
         return values
 
     @property
@@ -166,7 +166,7 @@ def detection_augmentation(parameters: Mapping[str, Any]) -> DetectionAugmentati
 def augment_detection(
     image: np.ndarray, label: DetectionLabel, p: DetectionAugmentation, draws: Draws
 ) -> tuple[np.ndarray, DetectionLabel]:
-    """Give the image after all that the parameters ask for, within data_shape and not yet normalised, and its label."""
+    """Return the image after all requested steps, within data_shape and not yet normalised, and its label."""
     if p.resize != -1:
         image = with_shorter_edge(image, p.resize, p.inter_method, draws)
     image = _coloured(image, p, draws)
@@ -219,14 +219,14 @@ def _cropped(
             left, top, width, height = (int(part * edge) for part, edge in zip(region, edges, strict=True))
             if not (width and height):  # MXNet's program ends where it resizes such a crop
                 continue
-            kept = label
+            cropped_label = label
             if len(label.objects):
                 if not sampler.takes(region, label):
                     continue
-                kept = label._replace(objects=label.objects[_stays(label, region, p)]).within(region)
-                if not len(kept.objects):
+                cropped_label = label._replace(objects=label.objects[_stays(label, region, p)]).within(region)
+                if not len(cropped_label.objects):
                     continue
-            return image[top : top + height, left : left + width], kept
+            return image[top : top + height, left : left + width], cropped_label
     return image, label
 
 

@@ -17,7 +17,7 @@ def read_cifar(path: StrPath, labels: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """Return (images uint8 (n, 32, 32, 3), labels uint8 (n, labels)) of a file.
 
     labels: how many are before each image: 1 in CIFAR-10; 2 in CIFAR-100, the coarse one first. Raises TrainingError
-    for what is no such file, ModelNotFoundError, FileError, OSError.
+    for a file of another format, ModelNotFoundError, FileError, OSError.
     """
     require_file(path)
     values = np.frombuffer(read_bounded(path, _MOST, "a file of CIFAR", TrainingError), np.uint8)

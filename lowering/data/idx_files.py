@@ -22,9 +22,9 @@ _GZIP = b"\x1f\x8b"
 
 
 def read_idx(path: StrPath, ndim: int) -> np.ndarray:
-    """Return the bytes of an idx file, uint8, of so many axes: 3 of images (n, height, width), 1 of labels (n,).
+    """Return the bytes of an idx file, uint8, with a number of axes: 3 of images (n, height, width), 1 of labels (n,).
 
-    Raises TrainingError for what is no such file, ModelNotFoundError, FileError, OSError.
+    Raises TrainingError for a file of another format, ModelNotFoundError, FileError, OSError.
     """
     require_file(path)
     with open_regular(path) as file:

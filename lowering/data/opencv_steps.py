@@ -48,7 +48,7 @@ def with_shorter_edge(image: np.ndarray, length: int, inter_method: int, draws: 
 
 
 def with_border(image: np.ndarray, top: int, bottom: int, left: int, right: int, value: list[int]) -> np.ndarray:
-    """Return the image with so many rows and columns of one colour around it."""
+    """Return the image with a border of rows and columns of one colour."""
     border = opencv().BORDER_CONSTANT
     return with_channels(opencv().copyMakeBorder(image, top, bottom, left, right, border, value=value), image)
 

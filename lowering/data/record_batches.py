@@ -83,7 +83,7 @@ class RecordBatches:
         mean_is_missing = bool(mean_img) and not os.path.lexists(mean_img)
         self.transform = make("" if mean_is_missing else mean_img)
         last = "pad" if round_batch else "keep"
-        order = seed + (shuffle_chunk_seed << 32)  # one of the two says it all: images are shuffled one by one
+        order = seed + (shuffle_chunk_seed << 32)  # one seed is enough: images are shuffled one by one
         self._numbers = Batches({"number": np.array(rows)}, batch_size, shuffle, order, last)
         self._seed = seed if seed_aug is None else seed_aug
         self._threads, self._ahead = preprocess_threads, prefetch_buffer

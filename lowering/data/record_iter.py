@@ -15,8 +15,8 @@ class ImageRecordIter(RecordBatches):
     """Gives batches {data_name: (n, c, h, w), label_name: (n,) or (n, k)} of the images of a record file.
 
     Parameters have MXNet 1.9.1's names, defaults and meanings: those of images are the fields of
-    `lowering.data.Augmentation`, and without random ones a batch is MXNet's, bit for bit (docs/guide/data.md says which
-    are not). preprocess_threads threads decode, and prefetch_buffer batches ahead. ctx, device_id, verbose and
+    `lowering.data.Augmentation`, and without random ones a batch is MXNet's, bit for bit (docs/guide/data.md lists the
+    exceptions). preprocess_threads threads decode, and prefetch_buffer batches ahead. ctx, device_id, verbose and
     shuffle_chunk_size mean nothing. A mean_img that does not exist is made first, as by MXNet: the mean of what this
     iterator gives of the whole file, for every part.
 

@@ -21,7 +21,7 @@ class Draws:
         return low + (high - low) * ((int(self._bits.random_raw()) >> 11) * 2.0**-53)
 
     def whole(self, low: int, high: int) -> int:
-        """Return a whole number from `low` to `high`, both of which may come."""
+        """Return a whole number from `low` to `high`, both included."""
         return low + math.floor(self.uniform() * (high - low + 1))
 
     def normal(self, deviation: float) -> float:

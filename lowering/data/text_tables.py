@@ -18,7 +18,7 @@ from symjax_nnvm.io.guess import require_file
 
 _NUMBERS = ("float32", "float64", "int32", "int64")
 _MOST = 16 << 30
-"""Bytes of a dense array from which on a LibSVM file is refused, unless max_bytes says otherwise."""
+"""Bytes of a dense array from which on a LibSVM file is refused, unless max_bytes is set."""
 
 
 class CSVIter(Batches):
@@ -100,7 +100,7 @@ class LibSVMIter(Batches):
 
 
 def _longest_line(numbers: int) -> int:
-    """Return how many bytes a line of so many numbers may have: a file without line ends is not read whole."""
+    """Return the largest number of bytes of a line with these numbers: a file without line ends is not read whole."""
     return 4096 + 256 * numbers
 
 

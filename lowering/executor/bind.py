@@ -76,26 +76,26 @@ class _Network:
         self.arguments, self.states = ([index.nodes[nid].source.name for nid in ids] for ids in (self._args, self._aux))
         self.inputs = index.input_names
 
-    def shapes(self, given: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    def shapes(self, named_shapes: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
         """Return shapes of arguments and states that follow from the given ones, or None. Raises InferenceError."""
         numpy = self.symbol.numpy_shapes
         read = shape_from_numpy if numpy else shape_from_legacy
-        known = {name: read(tuple(int(dim) for dim in shape)) for name, shape in given.items()}
+        known_shapes = {name: read(tuple(int(dim) for dim in shape)) for name, shape in named_shapes.items()}
         graph = self.graph.derive(attrs={**self.graph.attrs, "numpy_shapes": numpy})
-        return self._variables(infer_shape(graph, shapes=known).attrs["shape"])
+        return self._variables(infer_shape(graph, shapes=known_shapes).attrs["shape"])
 
-    def dtypes(self, given: Mapping[str, Any], narrowed: bool = False) -> tuple[list[Any], list[Any]]:
+    def dtypes(self, named_dtypes: Mapping[str, Any], narrowed: bool = False) -> tuple[list[Any], list[Any]]:
         """Give dtypes of arguments and states likewise. narrowed: those of 64 bits are as those of 32.
 
         Raises InferenceError, SymbolTypeError for what is no dtype.
         """
-        known: dict[str, DType | None] = {}
-        for name, dtype in given.items():
+        known_dtypes: dict[str, DType | None] = {}
+        for name, dtype in named_dtypes.items():
             try:
-                known[name] = None if dtype is None else dtype_name(dtype)
+                known_dtypes[name] = None if dtype is None else dtype_name(dtype)
             except ValueError as error:
                 raise SymbolTypeError(f"Argument '{name}' needs a dtype: {error}") from None
-        return self._variables(infer_type(self.graph, dtypes=known, narrowed=narrowed).attrs["dtype"])
+        return self._variables(infer_type(self.graph, dtypes=known_dtypes, narrowed=narrowed).attrs["dtype"])
 
     def undeclared(self) -> list[str]:
         """Return the arguments whose dtype no attribute declares."""
@@ -143,8 +143,8 @@ def simple_bind(
         compute_dtype: as in `to_jax`.
         mesh: as in `to_jax`; None for that of the arrays.
         data_axis: as in `to_jax`.
-        effort: how programs are made: "auto", "quick" or "full", as in `lowering.effort`; None for what the block
-            around a pass says.
+        effort: how programs are made: "auto", "quick" or "full", as in `lowering.effort`; None for the effort of the
+            block around a pass.
         shapes: shapes of arguments or auxiliary states by name.
 
     Raises:
@@ -163,9 +163,9 @@ def simple_bind(
         sizes = dict(zip(names, (*arg_shapes, *aux_shapes), strict=True))
         places, groups = _places(symbol, group2ctx, device, sizes)
     except NNVMError as error:
-        given = "".join(f"{name}: {shape}\n" for name, shape in given_shapes.items())
+        listing = "".join(f"{name}: {shape}\n" for name, shape in given_shapes.items())
         remedy = shape_remedy(symbol, given_shapes) if isinstance(error, InferenceError) else ""
-        raise BindError(f"simple_bind error. Arguments:\n{given}{error} {remedy}".rstrip()) from error
+        raise BindError(f"simple_bind error. Arguments:\n{listing}{error} {remedy}".rstrip()) from error
 
     def new(names: Sequence[str], shapes: Sequence[Any], dtypes: Sequence[Any]) -> list[ArrayCell]:
         triples = zip(names, shapes, dtypes, strict=True)
@@ -209,7 +209,7 @@ def bind(
         ctx: the device to move the arrays to, as in `simple_bind`; None leaves them where they are.
         args: every argument: a list in the order of `symbol.list_arguments()`, or a dict by name, which may hold more.
         args_grad: arrays that gradients are written or added to, likewise. A gradient whose name is missing, or whose
-            array is None, is not computed, whatever `grad_req` says.
+            array is None, is not computed, whatever `grad_req` is.
         grad_req: as in `simple_bind`.
         aux: every auxiliary state, likewise.
         group2ctx: for each `ctx_group` in the graph (all must be there) a `jax.sharding.NamedSharding`, which says how
@@ -244,13 +244,13 @@ def bind(
     requests = (
         ["null"] * len(names) if grads is None else [r if g else "null" for r, g in zip(requests, grads, strict=True)]
     )
-    known = [cell for cell in (*arg_cells, *aux_cells) if cell is not None]
-    _check_fit(network, known)
+    cells = [cell for cell in (*arg_cells, *aux_cells) if cell is not None]
+    _check_fit(network, cells)
     for arg, grad in zip(arg_cells, grads or (), strict=False):
         if arg and grad and (grad.shape, _held_in(grad)) != (arg.shape, _held_in(arg)):
             expected, got = f"{arg.dtype.name}{arg.shape}", f"{grad.dtype.name}{grad.shape}"
             raise BindError(f"The gradient array does not fit argument {arg.name!r}", expected=expected, got=got)
-    arguments, states = known[: len(names)], known[len(names) :]
+    arguments, states = cells[: len(names)], cells[len(names) :]
     options = chosen_options(Options(mirror=mirror, groups=groups), compute_dtype, mesh, data_axis)
     return _executor(network, arguments, grads, states, requests, seed, options, effort)
 
@@ -355,20 +355,20 @@ def _check_present(network: _Network, args: Given | None, aux: Given | None) -> 
             )
 
 
-def _arrays(what: str, names: Sequence[str], given: Given, *, partial: bool) -> list[Any]:
+def _arrays(what: str, names: Sequence[str], argument: Given, *, partial: bool) -> list[Any]:
     """Return an array for each name, which dicts are known to have; None where partial arrays leave one out."""
-    if isinstance(given, Mapping):
-        arrays = [given.get(name) for name in names]
-    elif isinstance(given, list):
-        if len(given) != len(names):
+    if isinstance(argument, Mapping):
+        arrays = [argument.get(name) for name in names]
+    elif isinstance(argument, list):
+        if len(argument) != len(names):
             raise ExecutorValueError(
-                f"Length of {what} does not match the number of arguments: {len(given)} for {listed(names)}. "
+                f"Length of {what} does not match the number of arguments: {len(argument)} for {listed(names)}. "
                 f"A dict by name is safer: {_BIND}."
             )
-        arrays = given
+        arrays = argument
     else:
         raise ExecutorTypeError(
-            f"Only accept list of NDArrays or dict of str to NDArray as {what}, got {type(given).__name__}. For "
+            f"Only accept list of NDArrays or dict of str to NDArray as {what}, got {type(argument).__name__}. For "
             f"example: {_BIND}."
         )
     for name, array in zip(names, arrays, strict=True):
@@ -430,10 +430,10 @@ def _shapes_given(network: _Network, shapes: Mapping[str, Any]) -> dict[str, tup
     inputs = network.inputs
     unknown = [name for name in shapes if name not in inputs]
     if unknown:
-        given = "".join(f"{name}: {cut(repr(value), 80)}\n" for name, value in shapes.items())
+        listing = "".join(f"{name}: {cut(repr(value), 80)}\n" for name, value in shapes.items())
         hints = " ".join(filter(None, (keyword_hint("simple_bind", name, inputs) for name in unknown[:3])))
         problem = explain(f"The graph has no {listed(unknown)}", expected=f"shapes of {listed(inputs)}", fix=hints)
-        raise BindError(f"simple_bind error. Arguments:\n{given}{problem}")
+        raise BindError(f"simple_bind error. Arguments:\n{listing}{problem}")
     try:
         return shapes_by_name(shapes, "shapes", _SIMPLE_BIND)
     except CallError as error:
@@ -479,15 +479,15 @@ def _check_fit(network: _Network, cells: Sequence[ArrayCell]) -> None:
     """Raise BindError when shapes or dtypes contradict the graph."""
     shapes = {cell.name: cell.shape for cell in cells}
     dtypes = {cell.name: cell.dtype.name for cell in cells}
-    held = partial(network.dtypes, narrowed=is_narrowed(np.dtype("float64")))
-    checks: Any = ((network.shapes, shapes, shape_remedy), (held, dtypes, dtype_remedy))
-    for infer, given, remedy in checks:
+    infer_dtypes = partial(network.dtypes, narrowed=is_narrowed(np.dtype("float64")))
+    checks: Any = ((network.shapes, shapes, shape_remedy), (infer_dtypes, dtypes, dtype_remedy))
+    for infer, values, remedy in checks:
         try:
-            infer(given)
+            infer(values)
         except InferenceError as error:
-            listing = [f"{name}: {value}\n" for name, value in given.items()]
+            listing = [f"{name}: {value}\n" for name, value in values.items()]
             shown = "".join(listing[:_SHOWN]) + (f"and {len(listing) - _SHOWN} more\n" if len(listing) > _SHOWN else "")
-            advice = remedy(network.symbol, given)
+            advice = remedy(network.symbol, values)
             raise BindError(f"bind error. Arguments:\n{shown}{error} {advice}".rstrip()) from error
 
 

@@ -102,8 +102,8 @@ class Cell:
         return None
 
     def own_memory(self) -> np.ndarray | None:
-        """Return NumPy's memory of the array, which nobody else holds, to be written under the lock; None where a write
-        makes a new array."""
+        """Return NumPy's memory of the array, which this cell alone holds, to be written under the lock; None where a
+        write makes a new array."""
         return None
 
 
@@ -127,7 +127,7 @@ class ArrayCell(Cell):
 
     @property
     def lock(self) -> Any:
-        """Return the cell's lock, made when it is first asked for: most arrays are written by their executor alone."""
+        """Return the cell's lock, made when it is first needed: most arrays are written by their executor alone."""
         if self._lock is None:
             with _making:
                 self._lock = self._lock or threading.RLock()
@@ -337,8 +337,8 @@ def _lies_on(value: jax.Array, place: Place) -> bool:
     return value.sharding == place if isinstance(place, Sharding) else value.devices() == {place}
 
 
-def _loses_digits(given: Any, held: Any) -> bool:
-    return jnp.issubdtype(given, jnp.inexact) and not jnp.issubdtype(held, jnp.inexact)
+def _loses_digits(array_dtype: Any, cell_dtype: Any) -> bool:
+    return jnp.issubdtype(array_dtype, jnp.inexact) and not jnp.issubdtype(cell_dtype, jnp.inexact)
 
 
 def writing(*cells: Any) -> AbstractContextManager[Any]:
@@ -355,16 +355,16 @@ def writing(*cells: Any) -> AbstractContextManager[Any]:
 @contextmanager
 def _writing(cells: Sequence[Any], patience: float) -> Iterator[None]:
     """Hold the locks of cells inside the block. patience: the seconds to wait for each, -1 without end."""
-    held: list[Any] = []
+    acquired: list[Any] = []
     try:
         for lock in sorted({cell.lock for cell in cells}, key=id):  # in one order, so that no two threads wait for ever
             if not lock.acquire(timeout=patience):
                 problem = "A Python operator writes to an array that another thread is writing to"
                 raise LoweringError(problem, fix="Let one of the two write to a copy: array.copy().")
-            held.append(lock)
+            acquired.append(lock)
         yield
     finally:
-        for lock in reversed(held):
+        for lock in reversed(acquired):
             lock.release()
 
 

@@ -225,12 +225,12 @@ class Executor:
         self._write(data)
         self._start(bool(is_train))
         functions, randomness = self._functions, self._randomness(self._is_train)
-        seen: Sequence[Any] = ()
+        reported: Sequence[Any] = ()
         with self._writing(self._aux[i] for i in functions.written_in_forward):
             args, aux = self._values()
             if self._monitor is not None:
                 run = functions.forward_keeping(self._is_train, monitored=True)
-                self._outputs, new_aux, self._residuals, seen = run(args, aux, randomness)
+                self._outputs, new_aux, self._residuals, reported = run(args, aux, randomness)
             elif self._is_train and functions.wrt:
                 run = functions.forward_keeping(self._is_train)
                 self._outputs, new_aux, self._residuals, _ = run(args, aux, randomness)
@@ -240,7 +240,7 @@ class Executor:
                 self._aux[i].keep(new_aux[i])
         self._new_aux, self._aux_read = new_aux, aux
         if self._monitor is not None:
-            self._report(seen, forward=True)
+            self._report(reported, forward=True)
         return self.outputs
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
@@ -273,14 +273,14 @@ class Executor:
             in_training = bool(is_train) or self._is_train  # a training pass is differentiated as one
             run = functions.backward(in_training, donate=self._may_donate(), monitored=self._monitor is not None)
             arguments = args, self._outputs, self._residuals, randomness, heads, self._old_gradients()
-            grads, written, seen = run(*arguments, aux if functions.in_segments else [])
+            grads, written, reported = run(*arguments, aux if functions.in_segments else [])
             self._keep_gradients(grads)
             for name, value in written.items():
                 self._aux[functions.aux_names.index(name)].keep(value)
             if is_train:
                 self._advance_states(args, aux, randomness)
         if self._monitor is not None:
-            self._report(seen, forward=False)
+            self._report(reported, forward=False)
 
     def forward_backward(self, out_grads: Any = None, **data: Any) -> list[jax.Array]:
         """Run `forward(is_train=True, **data)` and `backward(out_grads)` as one program, and return the outputs.
@@ -330,7 +330,7 @@ class Executor:
         """Return the error's text for an array that does not have the shape the executor was bound for."""
         others = {other.name: other.shape for other in (*self._args, *self._aux)}
         learned = {node.name for node in learned_variables(self.symbol)}
-        fixed = {name: known for name, known in others.items() if name in learned}
+        fixed = {name: other_shape for name, other_shape in others.items() if name in learned}
         way = "" if shape[1:] == cell.shape[1:] else shape_remedy(self.symbol, {**fixed, cell.name: shape})
         if not way and len(shape) == len(cell.shape):
             way = f"The shapes of an executor are fixed: call executor = executor.reshape({cell.name}={shape})."
@@ -439,7 +439,7 @@ class Executor:
         gradient come together. Monitored runs keep every value in memory. Values that mirroring computes again, or that
         stay inside one operator of MXNet's, are not reported.
 
-        The gradient of input i of a node is called `{node}_backward_output{i}`; a gradient that nothing asks for is
+        The gradient of input i of a node is called `{node}_backward_output{i}`; a gradient that is not computed is
         zeros. The inputs of a gradient, `{node}_backward_input{i}`, are those read here: gradients, then the node's
         inputs, then its outputs. MXNet's operators may read others, in another order: SoftmaxOutput's reads its output
         before the label, and those of oneDNN have workspaces.
@@ -451,7 +451,7 @@ class Executor:
         self._monitor = None if callback is None else (callback, monitor_all)
         self._residuals = None  # a monitored run keeps others
 
-    def _report(self, seen: Sequence[Sequence[jax.Array]], *, forward: bool) -> None:
+    def _report(self, reported: Sequence[Sequence[jax.Array]], *, forward: bool) -> None:
         assert self._monitor is not None
         callback, monitor_all = self._monitor
         for call in self._functions.calls(forward):
@@ -461,7 +461,7 @@ class Executor:
                 argument = self._cell_of_argument[call.value]
                 value = zeros(argument.shape, argument.dtype)
             else:
-                value = call.value.in_(seen)
+                value = call.value.in_(reported)
             if value is not None:
                 for name in call.names:
                     callback(name, value)
@@ -477,8 +477,8 @@ class Executor:
         """Return the graph that runs, with its forward outputs and then its gradients, as text in NNVM's layout.
 
         The text also has the memory between the executor's arrays, outputs included, as NNVM plans it. XLA plans its
-        own: `lowering.compile(symbol).memory()`. No operator asks for workspace, so MXNet's last line, which scripts
-        read, says 0.
+        own: `lowering.compile(symbol).memory()`. No operator uses workspace, so MXNet's last line, which scripts read,
+        has 0.
         """
         graph = Symbol(self._ways.full.program(True).program.graph.outputs)
         planned = f"Total {self._ways.full.planned_bytes(self._kinds) >> 20} MB allocated\n"
@@ -488,7 +488,7 @@ class Executor:
         """Return a copy of the forward part as it runs: equal nodes are merged."""
         return self._ways.full.program(True).symbol.copy()
 
-    if not TYPE_CHECKING:  # so that checkers still know which attributes there are
+    if not TYPE_CHECKING:  # so that type checkers still see the attributes
 
         def __getattr__(self, name: str) -> Any:
             unknown_attribute("Executor", name, dir(type(self)))

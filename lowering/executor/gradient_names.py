@@ -1,6 +1,6 @@
-"""What a monitor is told of a program, under MXNet's names.
+"""The values of a program that a monitor receives, under MXNet's names.
 
-Gradients are told as MXNet's operators compute them: all of a node together, the last node first, of each input
+Gradients are reported as MXNet's operators compute them: all of a node together, the last node first, of each input
 `{node}_backward_output{i}`, whatever computes them here.
 """
 
@@ -20,19 +20,19 @@ _ZEROS = re.compile(r"(.+)_zero_grad")
 
 
 class Place(NamedTuple):
-    """Tells where a value is: step `number`, number `place` of its inputs, or of its outputs."""
+    """Where a value is: step `number`, input or output number `place`."""
 
     number: int
     of_input: bool
     place: int
 
-    def in_(self, seen: Sequence[Sequence[Any]]) -> Any:
+    def in_(self, reported: Sequence[Sequence[Any]]) -> Any:
         """Return the value among what `ExecutorFunctions` reports of a monitored run."""
-        return seen[2 * self.number + (not self.of_input)][self.place]
+        return reported[2 * self.number + (not self.of_input)][self.place]
 
 
 class Call(NamedTuple):
-    """A value that a monitor is told, once under each name. value: where it is, or the argument whose shape
+    """A value that a monitor receives, once under each name. value: where it is, or the argument whose shape
     and dtype zeros have."""
 
     names: tuple[str, ...]
@@ -45,7 +45,7 @@ class Call(NamedTuple):
 
 
 def forward_calls(program: GradientProgram) -> list[Call]:
-    """Return what a monitor is told of the forward steps: inputs and outputs of each.
+    """Return what a monitor receives from the forward steps: inputs and outputs of each.
 
     A variable has two names: its own, and `{node}_{input}`, which other inputs have alone.
     """
@@ -97,7 +97,7 @@ class GradientNames:
         self._variable = {nodes[nid].source: name for (nid, *_), name in zip(gradients, program.wrt, strict=True)}
 
     def calls(self) -> list[Call]:
-        """Return what a monitor is told of the backward steps."""
+        """Return what a monitor receives from the backward steps."""
         groups: dict[Node, list[int]] = {}
         order: dict[Node, tuple[int, bool]] = {}
         first = len(self._position)  # of the forward nodes whose gradients came until now
@@ -106,9 +106,9 @@ class GradientNames:
             if not node.name:
                 continue
             first = min(first, self._position.get(source, first)) if source is not None else first
-            known = node if source is None else source
-            groups.setdefault(known, []).append(number)
-            order.setdefault(known, (-first if source is None else -self._position[source], source is None))
+            owner = node if source is None else source
+            groups.setdefault(owner, []).append(number)
+            order.setdefault(owner, (-first if source is None else -self._position[source], source is None))
         calls: list[Call] = []
         for node in sorted(groups, key=order.__getitem__):  # stable: else in the order of execution
             sourced = node in self._forward_steps
@@ -116,15 +116,15 @@ class GradientNames:
         return calls
 
     def _calls_of(self, source: Node, numbers: Sequence[int]) -> list[Call]:
-        """Return what is told of the gradient of a node, which these steps compute."""
+        """Return what a monitor receives from the gradient of a node, which these steps compute."""
         forward = self._forward_steps[source]
         read: dict[int, tuple[NodeEntry, Place]] = {}
         outputs: dict[str, Place | str] = {}
         name = f"{source.name}_backward"
         for number in numbers:
             read.update(item for item in self._read(number, set(numbers)) if item[0] not in read)
-            for place, each in enumerate(self._outputs(self._nodes[number])):
-                outputs[each] = Place(
+            for place, output_name in enumerate(self._outputs(self._nodes[number])):
+                outputs[output_name] = Place(
                     number, False, place
                 )  # what comes last is the gradient, as of a gamma that is fixed
 
@@ -137,20 +137,20 @@ class GradientNames:
         inputs = [Call(_with_variable(entry, f"{name}_input{i}"), place) for i, (entry, place) in enumerate(ordered)]
         for i, argument in self._unasked(source):
             outputs.setdefault(f"{name}_output{i}", argument)
-        return inputs + [Call((each,), outputs[each]) for each in sorted(outputs, key=_number)]
+        return inputs + [Call((output,), outputs[output]) for output in sorted(outputs, key=_number)]
 
     def _read(self, number: int, own: set[int]) -> Iterator[tuple[int, tuple[NodeEntry, Place]]]:
         """Yield slot → the values that a step reads; in the place of one that is computed within the gradient of its
         node, those that this one is computed from."""
-        waiting, seen = [number], {number}
+        waiting, visited = [number], {number}
         while waiting:
             at = waiting.pop(0)
             for place, (slot, entry) in enumerate(zip(self._steps[at].inputs, self._nodes[at].inputs, strict=True)):
                 maker = self._maker.get(slot)
                 if maker is None or (self._nodes[maker].name and maker not in own):
                     yield slot, (entry, Place(at, True, place))
-                elif maker not in seen:
-                    seen.add(maker)
+                elif maker not in visited:
+                    visited.add(maker)
                     waiting.append(maker)
 
     def _outputs(self, node: Node) -> list[str]:
@@ -163,7 +163,7 @@ class GradientNames:
         return [f"{name}_output" if len(source.inputs) == 1 else f"{name}_output{at}"]
 
     def _unasked(self, source: Node) -> Iterator[tuple[int, str]]:
-        """Yield the arguments among a node's inputs, with their numbers, whose gradients nothing asks for: MXNet's
+        """Yield the arguments among a node's inputs, with their numbers, whose gradients are not computed: MXNet's
         operators have outputs for them, too. Here they are zeros."""
         mutates = FMutateInputs.get(source.op)
         states = set(mutates(source.attrs)) if mutates else set()

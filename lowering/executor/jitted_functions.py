@@ -54,7 +54,7 @@ class ExecutorFunctions:
         self.account = None if evaluated is None else self._kept
         self.traces: dict[Any, OpenTraces] = {} if evaluated is None else evaluated
         self._asked: dict[tuple[bool, bool], GradientProgram] = {}
-        program = self.program(True)  # errors in the graph are told here, not by the first run
+        program = self.program(True)  # errors in the graph are raised here, not by the first run
         self.arg_names, self.aux_names = program.program.arg_names, program.program.aux_names
         self._jitted: dict[Any, Callable[..., Any]] = {}
         self._forgotten = False
@@ -79,7 +79,7 @@ class ExecutorFunctions:
     def knows(self, arrays: Mapping[str, tuple[Shape, DType]]) -> None:
         """Infer all shapes from those of the variables, once for all that runs later.
 
-        What contradicts the graph is told by the first run.
+        The first run raises what contradicts the graph.
         """
         with suppress(InferenceError):
             self.program(True).program.inference.of_variables(arrays)
@@ -110,11 +110,11 @@ class ExecutorFunctions:
         arrays: shape and dtype of the variables by name. Raises InferenceError.
         """
         program = self.program(True).program
-        index, known = program.index, program.inference.of_variables(arrays)
+        index, inferred = program.index, program.inference.of_variables(arrays)
         storage = [BAD_STORAGE] * index.num_node_entries
         for head in index.outputs[self.program(True).num_outputs :]:
             storage[index.entry_rptr[head.node_id] + head.index] = EXTERNAL_STORAGE
-        planned = plan_memory(program.graph, shapes=known.shapes, dtypes=known.dtypes, storage=storage)
+        planned = plan_memory(program.graph, shapes=inferred.shapes, dtypes=inferred.dtypes, storage=storage)
         return planned.attrs["storage_allocated_bytes"]
 
     @cached_property
@@ -160,13 +160,13 @@ class ExecutorFunctions:
 
         def forward_keeping(args: Arrays, aux: Arrays, randomness: Randomness):
             program = self.program(is_train, monitored)
-            wanted = None if monitored else program.kept_slots
-            env = program.forward_values(self._args(args), self._aux(aux), _key(randomness), wanted)
+            slots = None if monitored else program.kept_slots
+            env = program.forward_values(self._args(args), self._aux(aux), _key(randomness), slots)
             outputs, new_aux = program.collect_forward(env)
-            known = self._known(program, args, outputs)
-            residuals = {slot: env[slot] for slot in program.residual_slots if slot not in known}
-            seen = self._seen(program, program.forward_steps, env) if monitored else []
-            return outputs, self._listed(new_aux), residuals, seen
+            known_values = self._known(program, args, outputs)
+            residuals = {slot: env[slot] for slot in program.residual_slots if slot not in known_values}
+            reported = self._seen(program, program.forward_steps, env) if monitored else []
+            return outputs, self._listed(new_aux), residuals, reported
 
         return self._jit(("forward_keeping", is_train, monitored), forward_keeping)
 
@@ -193,12 +193,12 @@ class ExecutorFunctions:
                 **self._known(program, args, outputs),
                 **(program.states_now(self._aux(aux)) if aux else {}),
             }
-            wanted = None if monitored else program.written_slots
+            slots = None if monitored else program.written_slots
             onto = self._onto(program, old)
-            env = program.backward_values(outputs, values, _key(randomness), heads, wanted, onto)
+            env = program.backward_values(outputs, values, _key(randomness), heads, slots, onto)
             grads = program.collect_gradients(env)
-            seen = self._seen(program, program.backward_steps, env) if monitored else []
-            return self._add(grads, old, onto), program.collect_states(env), seen
+            reported = self._seen(program, program.backward_steps, env) if monitored else []
+            return self._add(grads, old, onto), program.collect_states(env), reported
 
         return self._jit(("backward", is_train, donate, monitored), backward, donate_argnums=(5,) if donate else ())
 
@@ -262,14 +262,14 @@ class ExecutorFunctions:
     def _seen(self, program: GradientProgram, steps: Sequence[Any], env: Sequence[Any]) -> list[list[jax.Array]]:
         """Return inputs and outputs of steps: two lists one after the other for each step, in the order they run."""
         entry_rptr = program.program.index.entry_rptr
-        seen: list[list[jax.Array]] = []
+        reported: list[list[jax.Array]] = []
         for step in steps:
             visible = step.outputs[: entry_rptr[step.nid + 1] - entry_rptr[step.nid]]
-            seen += [[env[slot] for slot in step.inputs], [env[slot] for slot in visible]]
-        return seen
+            reported += [[env[slot] for slot in step.inputs], [env[slot] for slot in visible]]
+        return reported
 
     def calls(self, forward: bool) -> list[Call]:
-        """Return what a monitor is told of the steps that `_seen` reports, in the order of the calls."""
+        """Return what a monitor receives from the steps that `_seen` reports, in the order of the calls."""
         program = self.program(True, monitored=True)
         return forward_calls(program) if forward else self._gradient_calls
 

@@ -51,17 +51,17 @@ def _infer(symbol: Symbol, args: Cells, aux: Cells, shapes: Mapping[str, Any]) -
         stay = {cell.name: cell.shape for cell, shape in zip(args, inferred, strict=True) if not is_known(shape)}
         _, arg_shapes, _, aux_shapes = infer_shapes(symbol.outputs, (), {**stay, **shapes}, symbol.numpy_shapes)
     except InferenceError as error:
-        given = "".join(f"{name}: {shape}\n" for name, shape in shapes.items())
-        raise BindError(f"reshape error. Arguments:\n{given}{error}") from error
+        listing = "".join(f"{name}: {shape}\n" for name, shape in shapes.items())
+        raise BindError(f"reshape error. Arguments:\n{listing}{error}") from error
     return arg_shapes, aux_shapes
 
 
 def _check(
-    what: str, cell: ArrayCell, shape: tuple[int, ...], given: bool, partial_shaping: bool, allow_up_sizing: bool
+    what: str, cell: ArrayCell, shape: tuple[int, ...], is_given: bool, partial_shaping: bool, allow_up_sizing: bool
 ) -> None:
     if shape == cell.shape:
         return
-    if not given and not partial_shaping:
+    if not is_given and not partial_shaping:
         raise BindError(
             f"Shape of unspecifie {what}: {cell.name} changed, from {cell.shape} to {shape}. This can cause the new "
             "executor to not share parameters with the old one. Please check for error in network. If this is "

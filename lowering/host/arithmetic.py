@@ -57,7 +57,7 @@ _FUNCTIONS: dict[str, Arrays] = {
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "atan2": np.arctan2, "rsqrt": lambda x: 1 / np.sqrt(x), "logistic": lambda x: 1 / (1 + np.exp(-x)),
 }  # fmt: skip
-"""Functions of floating-point numbers; `accuracy` asks for more than XLA's usual."""
+"""Functions of floating-point numbers; `accuracy` requests more than XLA's default."""
 
 
 @evaluates(*_FUNCTIONS)
@@ -178,12 +178,12 @@ def _integer_pow(equation: Equation) -> Arrays:
     require(exponent >= 0 or is_floating(dtype))
 
     def power(x: Any) -> Any:
-        left, result = abs(exponent), None
-        while left:
-            if left & 1:
+        bits, result = abs(exponent), None
+        while bits:
+            if bits & 1:
                 result = x if result is None else result * x
-            left >>= 1
-            if left:
+            bits >>= 1
+            if bits:
                 x = x * x
         one = np.ones_like(x)
         if result is None:

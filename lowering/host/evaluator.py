@@ -43,7 +43,7 @@ _TIMES = {
 and its like are no slower than XLA's where NumPy has them for AVX-512, and so much where it has not."""
 
 _TURNS = 16
-"""How often a loop is expected to run that does not say it."""
+"""The expected number of turns of a loop without a fixed number."""
 
 for _rows in ("arithmetic", "threefry_bits", "indexing", "reductions", "shapes"):
     importlib.import_module(f"lowering.host.{_rows}")
@@ -164,7 +164,7 @@ def _called(equation: Equation) -> Arrays:
 
 
 def _with_cost(function: Arrays, *inner: Evaluator, turns: int = 1) -> Arrays:
-    """Return a function that states the time that the programs in it take in so many turns."""
+    """Return a function with the estimated time of its programs over a number of turns."""
     vars(function)["microseconds"] = turns * sum(evaluator.microseconds for evaluator in inner)
     return function
 
@@ -194,9 +194,9 @@ def _while(equation: Equation) -> Arrays:
     first, second = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
 
     def loop(*arrays: Any) -> Any:
-        """A loop over a batch goes on until none of it does; what is at its end keeps its state."""
-        asked, used, state = arrays[:first], arrays[first:second], arrays[second:]
-        while np.any(goes_on := condition(*asked, *state)[0]):
+        """A loop over a batch runs until all elements have ended; an element that has ended keeps its state."""
+        condition_constants, used, state = arrays[:first], arrays[first:second], arrays[second:]
+        while np.any(goes_on := condition(*condition_constants, *state)[0]):
             following = body(*used, *state)
             if goes_on.ndim:
                 axes = [(..., *[None] * (np.ndim(old) - goes_on.ndim)) for old in state]
@@ -214,7 +214,7 @@ def _scan(equation: Equation) -> Arrays:
     body, steps = evaluator_of(params["jaxpr"]), params["length"]
     inner = params["jaxpr"].jaxpr  # what has an axis less in the body is a row of each step
     carried = sum(out.aval.ndim == own.aval.ndim for out, own in zip(equation.outvars, inner.outvars, strict=True))
-    rows = sum(given.aval.ndim > own.aval.ndim for given, own in zip(equation.invars, inner.invars, strict=True))
+    rows = sum(operand.aval.ndim > own.aval.ndim for operand, own in zip(equation.invars, inner.invars, strict=True))
     constants = len(equation.invars) - carried - rows
     stacked = equation.outvars[carried:]
     order = range(steps - 1, -1, -1) if params["reverse"] else range(steps)
@@ -223,9 +223,9 @@ def _scan(equation: Equation) -> Arrays:
         used, state, rows = arrays[:constants], arrays[constants : constants + carried], arrays[constants + carried :]
         results = [np.empty(shape_of(variable), dtype_of(variable)) for variable in stacked]
         for step in order:
-            made = body(*used, *state, *[array[step] for array in rows])
-            state = made[:carried]
-            for result, part in zip(results, made[carried:], strict=True):
+            outputs = body(*used, *state, *[array[step] for array in rows])
+            state = outputs[:carried]
+            for result, part in zip(results, outputs[carried:], strict=True):
                 result[step] = part
         return [*state, *results]
 

@@ -62,13 +62,13 @@ def _gather(equation: Equation) -> Arrays:
             sizes, operand.shape, True,
         )  # fmt: skip
         batch = indices.ndim - 1
-        found = x[tuple(places)]
+        parts = x[tuple(places)]
         if is_filled:
             inside = inside.reshape((*inside.shape, *[1] * operand.ndim))
-            found = np.where(inside, found, np.asarray(fill, dtype))
-        found = np.broadcast_to(found, (*indices.shape[:-1], *sizes))
-        found = found.reshape((*indices.shape[:-1], *(size for axis, size in enumerate(sizes) if axis not in gone)))
-        return np.moveaxis(found, range(batch, found.ndim), offsets)
+            parts = np.where(inside, parts, np.asarray(fill, dtype))
+        parts = np.broadcast_to(parts, (*indices.shape[:-1], *sizes))
+        parts = parts.reshape((*indices.shape[:-1], *(size for axis, size in enumerate(sizes) if axis not in gone)))
+        return np.moveaxis(parts, range(batch, parts.ndim), offsets)
 
     return gather
 

@@ -1,8 +1,8 @@
 """Programs traced once for all sizes of some axes: symbols stand where the sizes were, and numbers take their places.
 
 A program of another size is then neither traced nor lowered. Symbols are JAX's symbolic dimensions, which raise an
-error where a rule asks what depends on the number. But they say "not equal" where they may be equal: so a number never
-takes a symbol's place that is small, or equal to another size or to a parameter of the network.
+error where a rule depends on the number. But they compare as "not equal" where they may be equal: so a number is never
+put for a symbol if it is small, or equal to another size or to a parameter of the network.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _LEAST = 3
 """The smallest number that takes a symbol's place: 1 broadcasts, 0 has no elements, rules look at pairs."""
 
 _BEFORE, _REFUSED, _KEPT = 2, 2, 8
-"""How many sizes are traced as numbers before some are left open, since most functions meet two, those of a full batch
-and of the last; how often a function may refuse open sizes; and how many choices of open axes are kept."""
+"""The number of sizes that are traced as numbers before some are left open (most functions see two, a full batch and
+the last one); how often a function may refuse open sizes; and how many choices of open axes are kept."""
 
 _REFUSALS = (NNVMError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError, AssertionError,
              NotImplementedError, UndecidedSizeError)  # fmt: skip
@@ -67,7 +67,7 @@ class _OpenTrace(NamedTuple):
 
 def trace(function: Callable[..., Any], args: Sequence[Any]) -> Traced:
     """A function of arrays as equations."""
-    return Traced(*jax.make_jaxpr(lambda *given: function(*given), return_shape=True)(*args))
+    return Traced(*jax.make_jaxpr(lambda *arrays: function(*arrays), return_shape=True)(*args))
 
 
 class OpenTraces:
@@ -143,11 +143,11 @@ class _Family:
         return found
 
     def _known(self, shapes: Shapes) -> tuple[Traced, _Numbered] | None:
-        for made in self._traces:
-            numbers = made.numbers(shapes, self._parameters)
+        for open_trace in self._traces:
+            numbers = open_trace.numbers(shapes, self._parameters)
             if numbers is not None:
                 self._kept.use()
-                return made.traced, _Numbered(numbers)
+                return open_trace.traced, _Numbered(numbers)
         return None
 
     def _add(self, shapes: Shapes, trace: Callable[[Sequence[tuple[Any, ...]]], Traced]) -> None:
@@ -226,14 +226,14 @@ class _Numbered:
     def _variable(self, variable: Any) -> Any:
         if hasattr(variable, "val"):
             return variable
-        known = self._variables.get(variable)
-        if known is None:
+        numbered = self._variables.get(variable)
+        if numbered is None:
             shape = self(getattr(variable.aval, "shape", ()))
-            known = variable
+            numbered = variable
             if shape is not getattr(variable.aval, "shape", shape):
-                known = _Variable(SimpleNamespace(shape=shape, ndim=len(shape), dtype=variable.aval.dtype))
-            self._variables[variable] = known
-        return known
+                numbered = _Variable(SimpleNamespace(shape=shape, ndim=len(shape), dtype=variable.aval.dtype))
+            self._variables[variable] = numbered
+        return numbered
 
 
 class _Variable:

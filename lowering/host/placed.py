@@ -23,9 +23,9 @@ def placed(arrays: Sequence[np.ndarray], place: Any) -> Sequence[jax.Array]:
     kinds = [_kind(array.shape, array.dtype, config.jax_enable_x64) for array in arrays]
     by_default = place is None and config.jax_default_device is not None
     if None not in kinds and not by_default and not isinstance(place, Sharding):
-        made = put(kinds, arrays, _on(place), place is not None)
-        if made is not None:
-            return made
+        result = put(kinds, arrays, _on(place), place is not None)
+        if result is not None:
+            return result
     return jax.device_put(arrays, place)
 
 

@@ -271,8 +271,8 @@ def _products_of_windows(data: Any, weight: Any, params: Any, wide: Any, dtype: 
 
 
 def _sums_of_places(data: Any, weight: Any, params: Any, wide: Any, dtype: Any) -> Any:
-    """Return the same where elements of the data lie apart: each is multiplied with all taps, and the products are
-    added where they fall. Products with what lies between would be of zeros."""
+    """Return the same for dilated data: each element is multiplied with all taps, and the products are added at their
+    places. The zeros between elements are skipped."""
     n, (groups, filters, channels), kernel, sizes = data.shape[0], weight.shape[:3], weight.shape[3:], data.shape[3:]
     apart, inside = params["lhs_dilation"], params["rhs_dilation"]
     reach = [(size - 1) * step for size, step in zip(kernel, inside, strict=True)]

@@ -148,7 +148,7 @@ def _dynamic_update_slice(equation: Equation) -> Arrays:
 
 
 def _sortable(x: Any) -> Any:
-    """Return numbers as NumPy sorts them, NaN last: it does not know how to sort bfloat16 with NaN."""
+    """Return numbers as NumPy sorts them, NaN last: it cannot sort bfloat16 with NaN."""
     return x.astype(np.float32) if x.dtype == jnp.bfloat16 else x
 
 

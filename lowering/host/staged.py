@@ -46,12 +46,12 @@ _PRICES = {
 _SMALL, _SHARE_OF_SMALL, _SHARE = 50_000.0, 1 / 4, 1 / 2
 """The part of the price of compiling that is spent on evaluating before, of the first microseconds and of those beyond.
 Processor seconds of a small network's training, a sixteenth of all and a quarter: 60 steps 0.43 and 0.24, 300 steps
-1.12 and 1.19, 1,000 steps 2.2 and 2.7. Who makes three steps with a large network is spared what they would cost six
-times over."""
+1.12 and 1.19, 1,000 steps 2.2 and 2.7. A user who makes only three steps with a large network saves compiling, which
+costs six times as much."""
 
 _QUICK_CALLS = 4
-"""So many calls of a program that is compiled quickly come before it is compiled fully: who looks at results makes few,
-who trains makes thousands."""
+"""The number of calls of a quickly compiled program before it is compiled fully: somebody who looks at results makes
+few, training makes thousands."""
 
 _LARGE = 1 << 25
 """Elements of results whose computation is waited for."""
@@ -83,7 +83,7 @@ def effort(word: str) -> Iterator[None]:
             is ready sooner and runs slower. "full": every program is compiled fully at its first call.
 
     Raises:
-        CallError: there is no such word.
+        CallError: the word is another one.
     """
     token = _effort.set(chosen_effort(word))
     try:
@@ -150,8 +150,8 @@ class Staged:
     signature that is called so often that compiling pays; None: `jitted` of it.
     accounts: None: each signature has one, and is compiled when that is due. Else of all calls of this function and of
     others; who holds them has other functions called when they are due, and what is compiled is compiled quickly.
-    effort: "auto", "quick" or "full"; None: that of the block that a call is in. told_by: returns those arguments whose
-    shapes and dtypes tell signatures apart; None: all. network: a network's, whose first calls on a GPU are compiled
+    effort: "auto", "quick" or "full"; None: that of the block that a call is in. told_by: returns the arguments whose
+    shapes and dtypes distinguish signatures; None: all. network: a network's, whose first calls on a GPU are compiled
     quickly. open_traces: what is traced of this function with open sizes, and of others that compute the same; None:
     each size is traced.
     """
@@ -179,7 +179,7 @@ class Staged:
             if isinstance(way, _Evaluated):
                 try:
                     return way(_flattened(args)[0])
-                except MemoryError:  # the compiled program needs less, or tells how much
+                except MemoryError:  # the compiled program needs less, or its error names how much
                     way.fits = False
                     way = self._way(args)
             return way(*args)

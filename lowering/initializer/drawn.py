@@ -22,7 +22,7 @@ _SIZES = tuple(4**k for k in range(6, 13))
 """Numbers drawn at a time: compiling a sampler for another size takes 1 s, drawing a million 10 ms."""
 
 _BY_NUMPY = 2**20
-"""So many are drawn by NumPy at most: a million in 60 to 90 ms, where compiling a sampler takes 250 to 330."""
+"""The most values that NumPy draws: a million in 60 to 90 ms, where compiling a sampler takes 250 to 330."""
 
 
 def _uniform(desc: str, key: jax.Array | None, shape: Shape, bound: float) -> Any:
@@ -44,7 +44,7 @@ def _from_0_on(number: Any, param: str) -> Any:
 
 
 def _first(sampler: Callable[..., jax.Array], desc: str, key: jax.Array | None, shape: Shape, *args: Any) -> Any:
-    """Return `draw`, as the first of so many numbers as one of few programs draws.
+    """Return `draw` as the first numbers of a longer draw, which one of few programs makes.
 
     JAX's own generator counts elements, so they are the same numbers; others' need not be.
     """
@@ -62,7 +62,7 @@ def _first(sampler: Callable[..., jax.Array], desc: str, key: jax.Array | None, 
 
 @lru_cache(maxsize=64)
 def _by_numpy(sampler: Callable[..., jax.Array], size: int, args: tuple[Any, ...]) -> Evaluator:
-    """Return what draws so many numbers by NumPy."""
+    """Return a function that draws this number of values by NumPy."""
     return evaluator_of(jax.make_jaxpr(lambda key: sampler(key, (size,), *args))(key_of_seed(0)))
 
 

@@ -1,7 +1,7 @@
 """The base of initialisers: values by a parameter's name and shape, MXNet's rules of names, and the registry.
 
 The rules are those of MXNet 1.9.1's `mxnet/initializer.py`: a variable's `__init__` attribute decides; without one the
-ending of its name does; a plain string instead of an `InitDesc` goes by the older list, which also knows beginnings.
+ending of its name does; a plain string instead of an `InitDesc` goes by the older list, which also has beginnings.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ RULES = (
     ("", "weight_quantize", "_init_quantized_weight"),
     ("", "bias_quantize", "_init_zero"),
 )
-"""(beginning, ending, method): the first that fits a name says how it is initialised."""
+"""(beginning, ending, method): the first that fits a name decides how it is initialised."""
 
 LEGACY_RULES = (
     ("upsampling", "", "_init_bilinear"),
@@ -166,7 +166,7 @@ class Initializer:
         return 0.0
 
     def _init_default(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
-        """Refuse a name that no rule knows."""
+        """Refuse a name without a rule."""
         raise _no_rule(desc)
 
     def _init_zero(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
@@ -310,7 +310,7 @@ def _unknown(text: str) -> str:
     described = re.search(r"<(?:[\w.]*\.)?(\w+) object at 0x[0-9a-fA-F]+>", text)
     if described:
         return (
-            f"{text[:200]!r} is how Python prints an object: whoever wrote it lost the parameters of the initialiser "
+            f"{text[:200]!r} is how Python prints an object: it lacks the parameters of the initialiser "
             f"{described[1][:200]!r}. Set it again, e.g. to '[\"{described[1][:200].lower()}\", {{}}]'"
         )
     near = difflib.get_close_matches(text.lower(), _CLASSES, 1)

@@ -72,9 +72,9 @@ def init_params(
     skipped = {*shapes, *without}
     skipped |= {name for name in arg_names if name.endswith("label")}
 
-    def values(names: list[str], known: Sequence[Any], dtypes: Sequence[Any]) -> Arrays:
-        wanted = [row for row in zip(names, known, dtypes, strict=True) if row[0] not in skipped]
-        undecided = [name for name, shape, _ in wanted if not shape or 0 in shape]
+    def values(names: list[str], inferred_shapes: Sequence[Any], dtypes: Sequence[Any]) -> Arrays:
+        rows = [row for row in zip(names, inferred_shapes, dtypes, strict=True) if row[0] not in skipped]
+        undecided = [name for name, shape, _ in rows if not shape or 0 in shape]
         if undecided:
             raise InferenceError(
                 f"The shapes of {plain_list(map(repr, undecided))} do not follow from those of "
@@ -82,7 +82,7 @@ def init_params(
                 fix="Give the shapes of all inputs, or declare them: Variable(name, shape=...).",
             )
         arrays: Arrays = {}
-        for name, shape, dtype in wanted:
+        for name, shape, dtype in rows:
             value = chosen(descriptions[name], tuple(shape), np.float32 if dtype is None else dtype, base_key)
             arrays[name] = value if place is None else place(name, value)
         return arrays

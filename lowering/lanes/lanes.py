@@ -1,9 +1,9 @@
 """Lanes: a function of a batch, computed by every core for samples of its own from end to end.
 
 XLA's CPU shares each operator out over the cores, which then wait for each other. A lane is a thread with a client of
-XLA's CPU that has one worker: it runs the function's program for its part of the batch (`split.py`). Where a sum over
-all samples is needed the lanes meet: each waits for the others, and adds up in the order of the lanes, so that equal
-calls return equal bits. The clients share one memory.
+XLA's CPU that has one worker: it runs the function's program for its part of the batch (`split.py`). For a sum over all
+samples the lanes synchronise: each waits for the others, and adds up in the order of the lanes, so that equal calls
+return equal bits. The clients share one memory.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _making = threading.Lock()
 
 
 def _places(count: int) -> list[SingleDeviceSharding]:
-    """Return where so many lanes compute, each on a client of its own. Raises Unsplit where jaxlib makes none."""
+    """Return the devices of the lanes, each on a client of its own. Raises Unsplit where jaxlib makes none."""
     with _making:
         while len(_clients) < count:
             device = one_worker_device() if ask("one_core") else None
@@ -77,14 +77,14 @@ class Summands(NamedTuple):
 
 
 class Lanes:
-    """A function of arrays, for arguments of the shapes and dtypes of some, computed in so many lanes.
+    """A function of arrays of fixed shapes and dtypes, computed in several lanes.
 
-    is_split: tells for each leaf of the arguments whether it has the samples along axis 0. for_calls: only a function
+    is_split: for each leaf of the arguments, whether it has the samples along axis 0. for_calls: only a function
     with calls of a library is split; XLA's own operators share the cores as well. Raises Unsplit.
 
     Attributes:
         work: bytes of the results that one lane computes on its samples.
-        sums: how often the lanes meet.
+        sums: how often the lanes synchronise.
         bytes: what the programs of all lanes keep, by an estimate.
     """
 
@@ -118,10 +118,10 @@ class Lanes:
 
         def of_lane(number: jax.Array, *arrays: jax.Array) -> list[jax.Array]:
             lane = Lane(count, number, bind)
-            given = [Piece(array, 0 if split else None) for array, split in zip(arrays, self._split, strict=True)]
+            operands = [Piece(array, 0 if split else None) for array, split in zip(arrays, self._split, strict=True)]
             for n, impl in self._keys.items():
-                given[n].array = jax.random.wrap_key_data(given[n].array, impl=impl)
-            every = {closed.jaxpr.invars[i]: piece for i, piece in zip(self._used, given, strict=True)}
+                operands[n].array = jax.random.wrap_key_data(operands[n].array, impl=impl)
+            every = {closed.jaxpr.invars[i]: piece for i, piece in zip(self._used, operands, strict=True)}
             nothing = Piece(None)
             pieces = [every.get(variable, nothing) for variable in closed.jaxpr.invars]
             results = run(lane, closed.jaxpr, closed.consts, pieces, equations)
@@ -174,11 +174,11 @@ class Lanes:
     def _run(self, number: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         try:
             place = self._places[number]
-            given = [np.asarray(number, np.int32)]
+            operands = [np.asarray(number, np.int32)]
             for array, split in zip(arrays, self._split, strict=True):
                 rows = array.shape[0] // self.count if split else 0
-                given.append(array[number * rows : (number + 1) * rows] if split else array)
-            return [np.asarray(result) for result in self._programs[number](*jax.device_put(given, place))]
+                operands.append(array[number * rows : (number + 1) * rows] if split else array)
+            return [np.asarray(result) for result in self._programs[number](*jax.device_put(operands, place))]
         except BaseException:
             self._meeting.barrier.abort()
             raise

@@ -40,7 +40,7 @@ LaneSum = Callable[..., list[Any]]
 class Lane:
     """One of several lanes, while its program is traced. count: of lanes. number: the lane's, from 0. lane_sum: adds up
     over the lanes; None: all lanes are taken to have the samples of this one, and never meet. work: bytes of the
-    results that are split. sums: so many times lanes meet."""
+    results that are split. sums: how often lanes synchronise."""
 
     count: int
     number: Any
@@ -58,7 +58,7 @@ class Lane:
 
     @contextmanager
     def looping(self) -> Iterator[None]:
-        """Trace the body of a loop, where lanes do not meet."""
+        """Trace the body of a loop, where lanes do not synchronise."""
         self._loops += 1
         try:
             yield
@@ -74,7 +74,7 @@ class Lane:
         return piece
 
     def summed(self, piece: Piece) -> Piece:
-        """Return a piece that is no summand: lanes meet and add up, small sums that are ready with it."""
+        """Return a piece that is no summand: lanes synchronise and add up, together with small sums that are ready."""
         if not piece.partial:
             return piece
         if self.lane_sum is None:
@@ -84,9 +84,9 @@ class Lane:
             raise Unsplit("a loop sums over samples in each step")
         small = [other for other in self._pending if other is not piece and other.array.size <= _TOGETHER]
         group = [piece, *small]
-        self.token, *arrays = self.lane_sum(self.number, self.token, *(each.array for each in group))
-        for each, array in zip(group, arrays, strict=True):
-            each.array, each.partial = array, False
+        self.token, *arrays = self.lane_sum(self.number, self.token, *(member.array for member in group))
+        for member, array in zip(group, arrays, strict=True):
+            member.array, member.partial = array, False
         self._pending = [other for other in self._pending if other.partial]
         self.sums += 1
         return piece

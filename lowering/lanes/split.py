@@ -39,10 +39,10 @@ def run(
         return Piece(atom.val) if hasattr(atom, "val") else env[atom]
 
     for equation in jaxpr.eqns if equations is None else equations:
-        given = [read(atom) for atom in equation.invars]
+        operands = [read(atom) for atom in equation.invars]
         try:
             with jax.named_scope(str(equation.source_info.name_stack)):
-                results = _compute(lane, equation, given)
+                results = _compute(lane, equation, operands)
         except Unsplit as reason:
             place = str(equation.source_info.name_stack)
             raise reason if reason.node else Unsplit(reason.reason, place) from None
@@ -52,61 +52,63 @@ def run(
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _compute(lane: Lane, equation: Any, given: list[Piece]) -> list[Piece]:
+def _compute(lane: Lane, equation: Any, operands: list[Piece]) -> list[Piece]:
     name = equation.primitive.name
     if name == "scan":
-        return _scan(lane, equation, given)
+        return _scan(lane, equation, operands)
     if name in _INLINED:
         inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr", equation.params.get("fun_jaxpr")))
         program = partial(run, jaxpr=getattr(inner, "jaxpr", inner), constants=getattr(inner, "consts", ()))
-        return (_moments if equation.params.get("name") == _MOMENTS else _inlined)(lane, program, given)
+        return (_moments if equation.params.get("name") == _MOMENTS else _inlined)(lane, program, operands)
     if name in RULES:
-        return RULES[name](lane, equation, given)
-    if split_axis([lane.summed(piece) for piece in given]) is None:
-        return whole(lane, equation, given)
+        return RULES[name](lane, equation, operands)
+    if split_axis([lane.summed(piece) for piece in operands]) is None:
+        return whole(lane, equation, operands)
     raise Unsplit(f"there is no rule for {name}")
 
 
-def _inlined(lane: Lane, program: Callable[..., list[Piece]], given: list[Piece]) -> list[Piece]:
-    return program(lane, pieces=given)
+def _inlined(lane: Lane, program: Callable[..., list[Piece]], operands: list[Piece]) -> list[Piece]:
+    return program(lane, pieces=operands)
 
 
-def _moments(lane: Lane, program: Callable[..., list[Piece]], given: list[Piece]) -> list[Piece]:
+def _moments(lane: Lane, program: Callable[..., list[Piece]], operands: list[Piece]) -> list[Piece]:
     """Join mean and variance of equally many samples of each lane, by Chan's formula: the lanes meet once."""
-    [piece] = given
+    [piece] = operands
     if lane.summed(piece).axis is None or lane.lane_sum is None:
-        return program(lane, pieces=given)
+        return program(lane, pieces=operands)
     alone = Lane(lane.count, lane.number, None)
     own = [alone.summed(result) for result in program(alone, pieces=[Piece(piece.array, piece.axis)])]
     lane.work += alone.work
     if split_axis(own) is not None:  # channels, not samples, are the lanes'
         return own
     both = [lane.of_lanes(result.array) for result in own]
-    means, variances = (lane.summed(each).array for each in both)
+    means, variances = (lane.summed(statistic).array for statistic in both)
     mean = means.mean(0)
     return [Piece(mean), Piece((variances + jnp.square(means - mean)).mean(0))]
 
 
-def _scan(lane: Lane, equation: Any, given: list[Piece]) -> list[Piece]:
+def _scan(lane: Lane, equation: Any, operands: list[Piece]) -> list[Piece]:
     """A loop whose steps are the same in every lane: samples are along other axes than steps are. One from sample to
     sample is that of the lane's samples, if it only adds to what it carries."""
     params, body = equation.params, equation.params["jaxpr"]
     consts, carried = counts_of_scan(equation)
-    pieces = [lane.summed(piece) for piece in given]
+    pieces = [lane.summed(piece) for piece in operands]
     if split_axis(pieces) is None:
         return whole(lane, equation, pieces)
     fixed, carry, steps = pieces[:consts], pieces[consts : consts + carried], pieces[consts + carried :]
     if any(piece.axis == 0 for piece in steps):
         adds = [_adds(body.jaxpr, i + consts, i) for i in range(carried)]
-        known = all(added or _rewrites(body.jaxpr, i + consts, i) for i, added in enumerate(adds))
-        if split_axis([*fixed, *carry]) is not None or not known:
+        separable = all(added or _rewrites(body.jaxpr, i + consts, i) for i, added in enumerate(adds))
+        if split_axis([*fixed, *carry]) is not None or not separable:
             raise Unsplit("a loop passes something from sample to sample")
         begun = [lane.summand(p) if added else p.array for p, added in zip(carry, adds, strict=True)]
         arrays = [*(p.array for p in fixed), *begun, *(lane.rows(p, 0) for p in steps)]
-        found = bound(equation, arrays, length=params["length"] // lane.count)
+        new_values = bound(equation, arrays, length=params["length"] // lane.count)
         last = lane.number == (0 if params["reverse"] else lane.count - 1)
-        sums = [a if added else jnp.where(last, a, jnp.zeros_like(a)) for a, added in zip(found, adds, strict=False)]
-        return [*map(lane.partial, sums), *(Piece(a, 0) for a in found[carried:])]
+        sums = [
+            a if added else jnp.where(last, a, jnp.zeros_like(a)) for a, added in zip(new_values, adds, strict=False)
+        ]
+        return [*map(lane.partial, sums), *(Piece(a, 0) for a in new_values[carried:])]
     kinds: list[tuple[int | None, bool]] = [(piece.axis, False) for piece in carry]
     results: list[Piece] = []
 
@@ -118,9 +120,9 @@ def _scan(lane: Lane, equation: Any, given: list[Piece]) -> list[Piece]:
         inside += [Piece(part, axis) for part, axis in zip(parts, rows, strict=True)]
         with lane.looping():
             results = run(lane, body.jaxpr, getattr(body, "consts", ()), inside)
-            found = [(piece.axis, piece.partial) for piece in results[:carried]]
-            if [*map(_joined, kinds, found)] != kinds:
-                raise _Grown(found)
+            result_kinds = [(piece.axis, piece.partial) for piece in results[:carried]]
+            if [*map(_joined, kinds, result_kinds)] != kinds:
+                raise _Grown(result_kinds)
             return (
                 [_as(lane, piece, *kind) for piece, kind in zip(results[:carried], kinds, strict=True)],
                 [piece.array for piece in results[carried:]],
@@ -172,9 +174,9 @@ def _joined(kind: tuple[int | None, bool], other: tuple[int | None, bool]) -> tu
     return other
 
 
-def _adds(jaxpr: Any, given: int, returned: int) -> bool:
+def _adds(jaxpr: Any, argument: int, returned: int) -> bool:
     """Return whether a program returns an input, to which it adds what does not depend on it."""
-    variable = jaxpr.invars[given]
+    variable = jaxpr.invars[argument]
     while variable is not jaxpr.outvars[returned]:
         readers = [equation for equation in jaxpr.eqns if variable in equation.invars]
         if len(readers) != 1 or variable in jaxpr.outvars or readers[0].invars.count(variable) != 1:
@@ -193,10 +195,10 @@ def _adds(jaxpr: Any, given: int, returned: int) -> bool:
     return all(variable not in equation.invars for equation in jaxpr.eqns) and jaxpr.outvars.count(variable) == 1
 
 
-def _rewrites(jaxpr: Any, given: int, returned: int) -> bool:
+def _rewrites(jaxpr: Any, argument: int, returned: int) -> bool:
     """Return whether a program writes over the same part of an input at each turn, and returns it: what another turn
     left in it is not read."""
-    variable = jaxpr.invars[given]
+    variable = jaxpr.invars[argument]
     readers = [equation for equation in jaxpr.eqns if variable in equation.invars]
     if len(readers) != 1 or readers[0].primitive.name != "dynamic_update_slice" or variable in jaxpr.outvars:
         return False

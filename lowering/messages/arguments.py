@@ -1,4 +1,4 @@
-"""The arguments of functions of a symbol are checked here, and errors say what does not fit."""
+"""Checks of the arguments of functions that take a symbol; an error names the argument that does not fit."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ _KINDS: Mapping[str, Kind] = {
 """Annotation → what it means."""
 
 _OF_OTHER_NAMES: Mapping[str, Kind] = {"Mirror": _MIRROR, "GradReq": _REQUESTS}
-"""The same of those that may be None, though the annotation does not say so."""
+"""The same for parameters that may be None although their annotation lacks None."""
 
 
 def kind_of(annotation: Any) -> Kind | None:
@@ -168,7 +168,7 @@ def kind_of(annotation: Any) -> Kind | None:
         kind, optional = _OF_OTHER_NAMES[text], True
     else:
         kind, optional = _KINDS.get(text.removesuffix(" | None")), text.endswith(" | None")
-        if text.startswith("Literal["):  # which words, the functions themselves say
+        if text.startswith("Literal["):  # the function itself checks which words are allowed
             kind = _TEXT
     if kind is None or not optional:
         return kind
@@ -186,34 +186,34 @@ def require_symbol(symbol: Any, where: str) -> Symbol:
     raise CallError(f"{where} takes a Symbol, got {type(symbol).__name__}. {fix}")
 
 
-def require_named(given: Any, what: str, example: str) -> Mapping[str, Any]:
-    """Return the arrays by name. Raises CallError for a list, or for one array: which is which is told by names."""
-    if isinstance(given, Mapping):
-        others = [name for name in given if not isinstance(name, str)]
+def require_named(arrays: Any, what: str, example: str) -> Mapping[str, Any]:
+    """Return the arrays by name. Raises CallError for a list, or for one array, because arrays are matched by name."""
+    if isinstance(arrays, Mapping):
+        others = [name for name in arrays if not isinstance(name, str)]
         if others:
             raise CallError(
                 f"The names in {what} must be strings, got {cut(repr(others), 80)}. For example: {example}."
             )
-        return given
-    several = isinstance(given, list | tuple)
-    got = f"a {type(given).__name__} of {len(given)}" if several else f"one {type(given).__name__}"
+        return arrays
+    several = isinstance(arrays, list | tuple)
+    got = f"a {type(arrays).__name__} of {len(arrays)}" if several else f"one {type(arrays).__name__}"
     order = " For a list in the order of symbol.list_arguments(): dict(zip(symbol.list_arguments(), arrays))."
     raise CallError(f"{what} must be a dict of arrays by name, got {got}. For example: {example}.{order * several}")
 
 
-def arrays_by_name(given: Any, what: str, example: str) -> Mapping[str, Any]:
+def arrays_by_name(arrays: Any, what: str, example: str) -> Mapping[str, Any]:
     """Return the arrays by name, each as `as_array` has it; the same mapping where they are so already. Raises
     CallError for what is no dict, and for values that are no arrays of numbers."""
-    named = require_named(given, what, example)
+    named = require_named(arrays, what, example)
     if all(map(_is_of_jax, set(map(type, named.values())))):
         return named
     others = [n for n, array in named.items() if type(array) is not np.ndarray or not _is_as_jax(array.dtype)]
     return {**named, **{name: as_array(named[name], name) for name in others}} if others else named
 
 
-def refuse_traced(given: Mapping[str, Any], door: str) -> None:
+def refuse_traced(arrays: Mapping[str, Any], door: str) -> None:
     """Raise CallError for arrays that JAX traces, which have no values yet. door: what was called, for the message."""
-    traced = [name for name, array in given.items() if isinstance(array, Tracer)]
+    traced = [name for name, array in arrays.items() if isinstance(array, Tracer)]
     if traced:
         raise CallError(
             f"{door} cannot be called inside jax.jit, jax.grad or jax.vmap: {listed(traced)} has no values there",
@@ -310,20 +310,20 @@ def _seen(value: Any) -> str:
     return cut(f"{value!r} of type {type(value).__name__}", 100)
 
 
-def head_gradients(given: Any) -> list[Any] | None:
+def head_gradients(heads: Any) -> list[Any] | None:
     """Return a list of head gradients, one for each output, each None or as `as_array` has it. Raises CallError."""
-    if given is None:
+    if heads is None:
         return None
-    if isinstance(given, str | Mapping) or not isinstance(given, Iterable) or getattr(given, "shape", None) == ():
+    if isinstance(heads, str | Mapping) or not isinstance(heads, Iterable) or getattr(heads, "shape", None) == ():
         fix = "For a network with one output pass head_grads=[array]."
         raise CallError(
-            "head_grads must be a list of arrays", param="head_grads", expected="a list", got=_seen(given), fix=fix
+            "head_grads must be a list of arrays", param="head_grads", expected="a list", got=_seen(heads), fix=fix
         )
-    return [None if head is None else as_array(head, f"head_grads[{i}]") for i, head in enumerate(given)]
+    return [None if head is None else as_array(head, f"head_grads[{i}]") for i, head in enumerate(heads)]
 
 
 def may_be_iterated(value: Any) -> bool:
-    """Return whether `for` takes a value; nothing is asked of it."""
+    """Return whether `for` accepts a value; the value is not iterated."""
     return hasattr(value, "__iter__") or hasattr(value, "__getitem__")
 
 
@@ -353,9 +353,9 @@ def shapes_by_name(shapes: Any, what: str, example: str) -> dict[str, tuple[int,
                 f"{name!r} needs a shape, a tuple of sizes, got {cut(repr(shape), 80)}. For example: {example}."
             )
     try:
-        given = {name: tuple(map(whole_number, shape)) for name, shape in shapes.items()}
-        if all(size >= -1 for sizes in given.values() for size in sizes):
-            return given
+        sizes_by_name = {name: tuple(map(whole_number, shape)) for name, shape in shapes.items()}
+        if all(size >= -1 for sizes in sizes_by_name.values() for size in sizes):
+            return sizes_by_name
         raise TypeError
     except TypeError:
         raise CallError(
@@ -370,12 +370,12 @@ def misfit(symbol: Symbol, args: Collection[str], aux: Collection[str], call: st
     """
     parts: list[str] = []
     expected: list[str] = []
-    for what, given, names in (
+    for what, passed, names in (
         ("arguments", args, symbol.list_arguments()),
         ("auxiliary states", aux, symbol.list_auxiliary_states()),
     ):
-        missing = [name for name in names if name not in given]
-        unknown = [name for name in given if name not in set(names)]
+        missing = [name for name in names if name not in passed]
+        unknown = [name for name in passed if name not in set(names)]
         differences = [f"{how} {listed(which)}" for how, which in (("missing", missing), ("unknown", unknown)) if which]
         if differences:
             parts.append(f"The {what} do not fit the graph: {' and '.join(differences)}")

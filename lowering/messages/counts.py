@@ -1,5 +1,4 @@
-"""Numbers that count something, such as sizes and steps, flags, and the kinds of arguments are checked where they come
-in."""
+"""Checks of arguments at the public functions: counts such as sizes and steps, flags, and kinds of values."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ R = TypeVar("R")
 
 
 class CountError(ParamError, TypeError):
-    """Reports a number that is too small for what it counts, or something that is no such number."""
+    """Reports a count that is too small, or a value that is no count."""
 
 
 class KindError(ParamError, TypeError):
@@ -162,13 +161,13 @@ def check_number(number: Any, param: str) -> None:
         raise CountError("This is not a number", param=param, expected="a number", got=f"{number!r:.80}") from None
 
 
-def named_values(given: Any, param: str) -> dict[str, Any]:
+def named_values(values: Any, param: str) -> dict[str, Any]:
     """Return values by name, given as a dict, as pairs, or None for none. Raises CountError for anything else."""
     try:
-        return dict(given or {})
+        return dict(values or {})
     except (TypeError, ValueError):
         expected = "a dict, or pairs of a name and a value"
-        raise CountError("These are no values by name", param=param, expected=expected, got=f"{given!r:.80}") from None
+        raise CountError("These are no values by name", param=param, expected=expected, got=f"{values!r:.80}") from None
 
 
 def paired(names: Iterable[Any], values: Any, what: str, names_are: str) -> list[tuple[Any, Any]]:

@@ -1,5 +1,5 @@
-"""Doors: the functions that a user gives arrays to. What a message says of a wrong call is that door's: what the caller
-typed, and what to type instead."""
+"""Doors: the functions that users pass arrays to. Each door words its own errors: what the caller typed, and what to
+type instead."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Door:
         unpacks = self.unpacks if any(isinstance(arg, Mapping) for arg in args) else ""
         return CallError(f"{self.called} takes {self.takes}, got {got}. For example: {unpacks or self.call}.")
 
-    def misnamed(self, inputs: Sequence[str], given: Collection[str]) -> LoweringError:
+    def misnamed(self, inputs: Sequence[str], keywords: Collection[str]) -> LoweringError:
         """Return the error for arrays by keyword whose names are not exactly those of the inputs."""
-        missing = [name for name in inputs if name not in given]
-        unknown = [name for name in given if name not in inputs]
+        missing = [name for name in inputs if name not in keywords]
+        unknown = [name for name in keywords if name not in inputs]
         wrong = [f"{how} {listed(names)}" for how, names in (("missing", missing), ("unknown", unknown)) if names]
         meant = close_names(unknown, missing) if missing else ""
         problem = f"{self.called} takes {listed(inputs)} by name: {' and '.join(wrong)}."

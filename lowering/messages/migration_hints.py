@@ -19,13 +19,13 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _DEVICE = (
-    "Arrays say where things run: args = jax.device_put(args, jax.devices('gpu')[0]); without it JAX's default device"
+    "Arrays decide where to run: args = jax.device_put(args, jax.devices('gpu')[0]); without it JAX's default device"
 )
 _TOLD_LATER = ("args", "aux", "type_dict", "epochs", "begin_epoch", "batch_size", "keep", "every")
-"""Parameters of which the functions themselves say more."""
+"""Parameters that the functions check themselves, with a more exact message."""
 
 _TELLS_ITSELF = ("simple_bind",)
-"""Functions of shapes that know which keywords are variables, and tell the others by their rows of `KEYWORDS`."""
+"""Functions that take shapes by keyword and report keywords that are no variables by `KEYWORDS`."""
 
 _OF_A_FUNCTION = {
     **dict.fromkeys(("ctx", "context", "device"), _DEVICE),
@@ -200,7 +200,7 @@ _TRAINER = "Use lowering.Trainer(symbol, 'sgd', {'learning_rate': 0.1})."
 ATTRIBUTES: dict[str, dict[str, str]] = {
     "Trainer": {
         "bind": "Use trainer.init(seed, data=shape); other shapes are compiled when they come.",
-        "init_params": "Use trainer.init(seed, data=shape), which asks the initializer of the trainer.",
+        "init_params": "Use trainer.init(seed, data=shape), which uses the initializer of the trainer.",
         "init_optimizer": "The trainer has its optimiser; trainer.init(seed, data=shape) makes the states.",
         "get_params": "The arrays are in the dicts trainer.state.params, .frozen and .aux.",
         "set_params": "Use trainer.init(seed, args, aux, data=shape).",
@@ -286,10 +286,10 @@ _options: dict[str, set[str]] = {}
 """Option → the functions that have it, of those that are loaded."""
 
 
-def keyword_hint(function: str, name: str, known: Mapping[str, Any] | list[str]) -> str:
+def keyword_hint(function: str, name: str, keywords: Mapping[str, Any] | list[str]) -> str:
     """Return the hint for a keyword that a function does not take; empty when there is none."""
     word = KEYWORDS.get(function, {}).get(name)
-    if word is None and RENAMED.get(name) in known:
+    if word is None and RENAMED.get(name) in keywords:
         word = f"{RENAMED[name]}={{name}}"
     if word is not None:
         return f"{name}=: {word.format(name=name)}."
@@ -299,14 +299,14 @@ def keyword_hint(function: str, name: str, known: Mapping[str, Any] | list[str])
         return f"{name}=: the option is called {option}= and belongs to {others}."
     if name in _options:
         return f"{name}=: the option belongs to {others}."
-    close = did_you_mean(name, known, cutoff=0.6)
+    close = did_you_mean(name, keywords, cutoff=0.6)
     return f"{name}=: {close[0].lower()}{close[1:]}" if close else ""
 
 
 def with_migration_hints(function: str, example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator: calls that Python would refuse with a TypeError are refused in words that hold the way out,
-    and so are values that are not of the kind that the parameter's annotation says (`arguments.kind_of`). The function
-    gets values as Python's own: an int of `numpy.int64`.
+    """Return a decorator that replaces Python's TypeError for a wrong call by a message with the fix. It also refuses
+    values that do not match the parameter's annotation (`arguments.kind_of`), and converts NumPy's scalars to Python's:
+    `numpy.int64` to int.
 
     function: its row in KEYWORDS, which alike functions share. example: a call that works. Raises CallError, which is a
     TypeError.
@@ -320,7 +320,7 @@ def with_migration_hints(function: str, example: str) -> Callable[[Callable[P, R
         named = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         takes_any = len(named) < len(parameters)
         takes_shapes = takes_any and parameters[-1] == "shapes"
-        told = () if function in _TELLS_ITSELF else KEYWORDS.get(function, ())
+        hinted = () if function in _TELLS_ITSELF else KEYWORDS.get(function, ())
         kinds = {p.name: kind for p in named if (kind := kind_of(p.annotation))}
         for parameter in named if "." not in called else ():
             _options.setdefault(parameter.name, set()).add(called)
@@ -329,8 +329,8 @@ def with_migration_hints(function: str, example: str) -> Callable[[Callable[P, R
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             unknown = [name for name in kwargs if name not in parameters]
             if takes_any:
-                known = {*RENAMED, *_options, *told} if takes_shapes else ()
-                unknown = [name for name in unknown if name in known and not _is_shape(kwargs[name])]
+                hinted_names = {*RENAMED, *_options, *hinted} if takes_shapes else ()
+                unknown = [name for name in unknown if name in hinted_names and not _is_shape(kwargs[name])]
             try:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:
@@ -360,12 +360,12 @@ def _is_shape(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(size, int) for size in value)
 
 
-def _refusal(called: str, function: str, example: str, error: str, unknown: list[str], known: list[str]) -> CallError:
-    names = [name for name in known if name != "self"]
+def _refusal(called: str, function: str, example: str, error: str, unknown: list[str], params: list[str]) -> CallError:
+    names = [name for name in params if name != "self"]
     hints = [hint for name in unknown if (hint := keyword_hint(function, name, names))]
     problem = f"does not take {listed(unknown)}" if unknown else error
-    rest = "" if len(hints) == len(unknown) and hints else f" It takes {', '.join(names)}."
-    return CallError(" ".join((f"{called}: {problem}.", *hints)) + f"{rest} For example: {example}.")
+    parameter_list = "" if len(hints) == len(unknown) and hints else f" It takes {', '.join(names)}."
+    return CallError(" ".join((f"{called}: {problem}.", *hints)) + f"{parameter_list} For example: {example}.")
 
 
 def hint_for(owner: str, name: str) -> str:
@@ -379,18 +379,20 @@ def missing_module(name: str) -> ImportError:
     return ImportError(f"{owner} has no module {last!r}. {hint_for(owner, last)}".rstrip(), name=f"lowering.mx.{name}")
 
 
-def unknown_attribute(owner: str, name: str, known: list[str]) -> NoReturn:
-    """Raise UnknownAttributeError for an attribute that an object or a module does not have; ImportError in
-    `from owner import name`, of which Python would keep no word."""
+def unknown_attribute(owner: str, name: str, attributes: list[str]) -> NoReturn:
+    """Raise UnknownAttributeError for an attribute that an object or a module does not have. In `from owner import
+    name` raise ImportError, because Python would replace the message of another error."""
     word = hint_for(owner, name)
     if word and _imports(inspect.stack(0)[2].frame):
         raise ImportError(f"{owner} has no {name!r}. {word}", name=f"lowering.{owner}")
     is_asked_by_python = name.startswith("__")
-    way = word or ("" if is_asked_by_python else did_you_mean(name, [n for n in known if n[:1] != "_"], cutoff=0.6))
+    way = word or (
+        "" if is_asked_by_python else did_you_mean(name, [n for n in attributes if n[:1] != "_"], cutoff=0.6)
+    )
     raise UnknownAttributeError(f"{owner} has no attribute {name!r}. {way}".rstrip(), name=name)
 
 
 def _imports(frame: FrameType) -> bool:
-    """Return whether a frame asks for a name in order to import it."""
+    """Return whether a frame looks a name up in order to import it."""
     code = frame.f_code
     return code.co_name == "_handle_fromlist" or code.co_code[frame.f_lasti] == dis.opmap["IMPORT_FROM"]

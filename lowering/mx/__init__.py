@@ -1,7 +1,7 @@
 """`from lowering import mx`: MXNet's namespace over what this library has, for scripts that were written for MXNet.
 
 Nothing is implemented a second time: arrays are jax.Arrays, operators are run by their rules, executors and optimisers
-are the library's. What is not here says what to use instead.
+are the library's. A name that is missing raises an error that names the replacement.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _name_submodules()
 # Scripts have mx of `from mxnet.test_utils import *`.
 test_utils.mx = _sys.modules[__name__]  # pyright: ignore[reportAttributeAccessIssue]
 
-if not _TYPE_CHECKING:  # so that checkers still know which names there are
+if not _TYPE_CHECKING:  # so that type checkers still see the names
 
     def __getattr__(name: str) -> object:
         _unknown_attribute("mx", name, sorted(globals()))

@@ -1,8 +1,8 @@
-"""`python -m lowering.mx script.py args…` runs a script that says `import mxnet` on this namespace.
+"""`python -m lowering.mx script.py args…` runs a script with `import mxnet` on this namespace.
 
 `-m module args…`, `-c code args…` and `-`, the standard input, are run as Python itself runs them. The process has the
-names back that NumPy 2 dropped, such as np.float; `--numpy2` before all else leaves them out. What is compiled is kept
-in the user's cache folder for the next run, unless `--no-cache` comes before.
+names back that NumPy 2 dropped, such as np.float; `--numpy2` before all else leaves them out. Compiled programs are
+kept in the user's cache folder for the next run, unless `--no-cache` comes first.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from lowering.xla.kept_programs import keep_programs
 
 
 def main(argv: list[str], keeps: bool = True) -> int | None:
-    """Run a script, a module or code as `__main__`, with its arguments. keeps: what is compiled. Returns 2 where none
-    is named, or there is no such script."""
+    """Run a script, a module or code as `__main__`, with its arguments. keeps: whether compiled programs are kept.
+    Returns 2 where no script is named or the script does not exist."""
     match argv:
-        case ["--numpy2", *rest]:
+        case ["--numpy2", *arguments]:
             os.environ[NUMPY2] = "1"
-            return main(rest, keeps)
-        case ["--no-cache", *rest]:
-            return main(rest, False)
+            return main(arguments, keeps)
+        case ["--no-cache", *arguments]:
+            return main(arguments, False)
         case [word, *_] if keeps and word not in ("-h", "--help"):
             with suppress(OSError):  # no folder to write to: programs are compiled in each run
                 keep_programs()
             return main(argv, False)
-        case ["-m", module, *rest]:
+        case ["-m", module, *arguments]:
             install(numpy1=wants_numpy1())
-            sys.argv, sys.path[0] = [module, *rest], str(Path.cwd())
+            sys.argv, sys.path[0] = [module, *arguments], str(Path.cwd())
             runpy.run_module(module, run_name="__main__", alter_sys=True)
-        case ["-c", code, *rest]:
-            _run(code, "<string>", ["-c", *rest], "")
+        case ["-c", code, *arguments]:
+            _run(code, "<string>", ["-c", *arguments], "")
         case ["-", *_]:
             _run(sys.stdin.read(), "<stdin>", argv, "")
         case [script, *_] if script not in ("-h", "--help"):
@@ -70,16 +70,16 @@ def _run(code: str | bytes, name: str, argv: list[str], folder: str) -> None:
 
 
 def _hide_runner() -> None:
-    """Have an error that ends the process be told without the frames of this file and of `runpy`, by the script's own
-    hook where it has one."""
-    tell = sys.excepthook
+    """Print an error that ends the process without the frames of this file and of `runpy`; a hook of the script's own
+    is called instead of Python's."""
+    hook = sys.excepthook
 
-    def told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    def without_runner(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         while trace is not None and (trace.tb_frame.f_globals is globals() or _is_runpy(trace)):
             trace = trace.tb_next
-        tell(kind, error.with_traceback(trace), trace)
+        hook(kind, error.with_traceback(trace), trace)
 
-    sys.excepthook = told
+    sys.excepthook = without_runner
 
 
 def _is_runpy(trace: TracebackType) -> bool:

@@ -29,7 +29,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 class AssertedError(GradientError, AssertionError):
-    """A gradient that was asked for, or a Function that was called, as it cannot be. MXNet asserts."""
+    """Wrong arguments of `grad`, or a wrong call of a Function. MXNet asserts."""
 
 
 class UndefinedMethodError(GradientError, NotImplementedError):
@@ -103,26 +103,26 @@ def grad(
     have gradients in turn. retain_graph: as in `backward`, by default as create_graph. Raises GradientError;
     AssertedError, an AssertionError, for no variables.
     """
-    asked, heads = listed_arrays(variables), listed_arrays(heads)
+    arrays, heads = listed_arrays(variables), listed_arrays(heads)
     retain = create_graph if retain_graph is None else retain_graph
-    if not asked:
+    if not arrays:
         raise AssertedError("variables cannot be an empty list.", fix="mx.autograd.grad(heads, [x])")
-    leaves = {variable.entry for variable in asked}
+    leaves = {variable.entry for variable in arrays}
     requests = lambda leaf: "write" if leaf in leaves else "null"  # noqa: E731
     if create_graph:
         by_leaf = recorded_gradients(heads, head_grads, requests, retain=retain)
     else:
         computed = computed_gradients(heads, head_grads, requests, retain=retain)
         by_leaf = {leaf: like_jax(computed[leaf], heads[0].context) for leaf in computed}
-    missing = [i for i, variable in enumerate(asked) if variable.entry not in by_leaf]
+    missing = [i for i, variable in enumerate(arrays) if variable.entry not in by_leaf]
     if missing:
         problem = f"The heads were not computed from the variables {missing}"
         raise GradientError(problem, fix=NOT_RECORDED)
-    gradients = [by_leaf[variable.entry] for variable in asked]  # pyright: ignore[reportArgumentType]
+    gradients = [by_leaf[variable.entry] for variable in arrays]  # pyright: ignore[reportArgumentType]
     if create_graph:
         with Scope(True, None):
-            gradients = [_dependent(gradient, variable) for gradient, variable in zip(gradients, asked, strict=True)]
-    return [in_dialect(gradient, variable.dialect) for gradient, variable in zip(gradients, asked, strict=True)]
+            gradients = [_dependent(gradient, variable) for gradient, variable in zip(gradients, arrays, strict=True)]
+    return [in_dialect(gradient, variable.dialect) for gradient, variable in zip(gradients, arrays, strict=True)]
 
 
 def _dependent(gradient: NDArray, variable: NDArray) -> NDArray:
@@ -160,7 +160,7 @@ def get_symbol(x: NDArray) -> Symbol:
         copies: dict[Node, Node] = {}
         for node in post_order(call.function.symbol.outputs):
             if not node.is_variable:
-                inputs = [_moved(each, values, copies) for each in node.inputs]
+                inputs = [_moved(source, values, copies) for source in node.inputs]
                 copies[node] = Node(node.attrs.copy(), inputs)
                 copies[node].attrs.name = f"node_{next(numbers['node_'])}"
         for i, output in enumerate(call.function.symbol.outputs):
@@ -185,7 +185,7 @@ def _undefined(name: str) -> Callable[..., Any]:
 
 
 class Function(recording.ByPython):
-    """A function of one's own for the tape: a subclass says `forward(self, *arrays)` and `backward(self, *heads)`.
+    """A user's function on the tape: a subclass defines `forward(self, *arrays)` and `backward(self, *heads)`.
 
     Called like a function, once; `save_for_backward` keeps arrays as `saved_tensors`.
     """

@@ -25,7 +25,7 @@ error_types: dict[str, type[BaseException]] = {}
 mx_int, mx_uint, mx_int64 = ctypes.c_int, ctypes.c_uint, ctypes.c_int64
 mx_float, mx_float_p = ctypes.c_float, ctypes.POINTER(ctypes.c_float)
 mx_real_t = np.float32
-"""The type of arrays of which no other is said."""
+"""The default type of arrays."""
 
 NDArrayHandle = SymbolHandle = ExecutorHandle = KVStoreHandle = CachedOpHandle = RecordIOHandle = ctypes.c_void_p
 
@@ -68,7 +68,7 @@ def data_dir() -> str:
 
 
 def py_str(x: bytes | str) -> str:
-    """Bytes as text, read as UTF-8; a text, which a monitor is told here, is itself."""
+    """Bytes as text, read as UTF-8; text is returned as it is, because monitors receive text here."""
     return x if isinstance(x, str) else x.decode("utf-8")
 
 

@@ -17,7 +17,7 @@ from lowering.xla.platforms import kind_of
 from symjax_nnvm.errors import CallError, MXNetError
 
 DEVICE_TYPES = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5, "tpu": 7}
-"""MXNet's codes of device types, and one for what MXNet does not know."""
+"""MXNet's codes of device types, and one for types that MXNet lacks."""
 
 _PLATFORMS = {"cpu_pinned": "cpu", "cpu_shared": "cpu"}
 _scopes = threading.local()
@@ -27,7 +27,7 @@ _scopes = threading.local()
 def quiet_jax() -> None:
     """Set the logger "jax" to warnings where it has no level, once, before `mx` first computes.
 
-    Scripts begin with `logging.basicConfig(level=DEBUG)`, and JAX would tell of each compilation.
+    Scripts begin with `logging.basicConfig(level=DEBUG)`, and JAX would log each compilation.
     """
     if logging.getLogger("jax").level == logging.NOTSET:
         logging.getLogger("jax").setLevel(logging.WARNING)
@@ -148,7 +148,7 @@ def cpu(device_id: int = 0) -> Context:
 
 
 CPU = cpu()
-"""Where arrays are that say nothing else."""
+"""The default context of arrays."""
 
 
 @functools.cache

@@ -157,7 +157,7 @@ class Executor:
         Raises:
             ExecutorValueError: the graph does not have a name, or a shape is wrong.
         """
-        args, aux = ({n: _plain(v) for n, v in (given or {}).items()} for given in (arg_params, aux_params))
+        args, aux = ({n: _plain(v) for n, v in (arrays or {}).items()} for arrays in (arg_params, aux_params))
         self.held.copy_params_from(args, aux, allow_extra_params)
 
     @checks_flags
@@ -174,8 +174,8 @@ class Executor:
         Raises:
             BindError: a shape changes, or grows, that may not.
         """
-        held = self.held.reshape(partial_shaping, allow_up_sizing, **kwargs)
-        return Executor(held, self._symbol, self._context, self._storage, self._of_gradients)
+        reshaped = self.held.reshape(partial_shaping, allow_up_sizing, **kwargs)
+        return Executor(reshaped, self._symbol, self._context, self._storage, self._of_gradients)
 
     @checks_flags
     def set_monitor_callback(self, callback: Monitor | None, monitor_all: bool = False) -> None:

@@ -1,7 +1,7 @@
 """`mx.init`: the initialisers of `lowering.initializer`, which fill arrays here: `init("fc_weight", array)`.
 
-A subclass may say what a weight starts with in MXNet's way, `_init_weight(self, name, arr)`, which writes `arr[:]`; the
-methods of this module's classes are called in that way, too.
+A subclass may define `_init_weight(self, name, arr)`, as in MXNet, which writes `arr[:]`; the methods of this module's
+classes are called in that way, too.
 """
 
 from __future__ import annotations
@@ -105,13 +105,13 @@ def create(initializer: Any, *args: Any, **kwargs: Any) -> Any:
     Raises:
         InitializerError: the name or a parameter is unknown.
     """
-    made = initializers.create(initializer, *args, **kwargs)
-    if isinstance(made, FillsArrays):
-        return made
-    name = type(made).__name__
+    original = initializers.create(initializer, *args, **kwargs)
+    if isinstance(original, FillsArrays):
+        return original
+    name = type(original).__name__
     cls = globals().get(name) or __getattr__(name)
     here = cls.__new__(cls)
-    here.__dict__.update(made.__dict__)
+    here.__dict__.update(original.__dict__)
     return here
 
 
@@ -121,6 +121,6 @@ def __getattr__(name: str) -> Any:
         unknown_attribute("mx.init", name, initializers.__all__)
     filling = {method: _filling(getattr(cls, method)) for method in dir(cls) if method[:6] == "_init_"}
     base = Initializer if issubclass(cls, initializers.Initializer) else FillsArrays
-    made = type(name, (base, cls), {"__doc__": cls.__doc__, **filling})
-    globals()[name] = made
-    return made
+    subclass = type(name, (base, cls), {"__doc__": cls.__doc__, **filling})
+    globals()[name] = subclass
+    return subclass

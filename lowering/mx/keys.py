@@ -14,7 +14,7 @@ from symjax_nnvm.errors import ParamError
 
 
 class _Keys:
-    """A seed with the numbers of its keys, each of which one thread gets: `next` of a count is one step."""
+    """A seed with the numbers of its keys; each number goes to one thread, because `next` of a count is atomic."""
 
     def __init__(self):
         self.begin(0)

@@ -1,7 +1,7 @@
 """`mx.kv`: a store of arrays that sums what is pushed, by this process or by all of `jax.distributed`.
 
-There are no servers: each process is a worker, holds all arrays and makes the same updates. Modules ask a store for the
-sum of their gradients alone, and update by themselves.
+There are no servers: each process is a worker, holds all arrays and makes the same updates. Modules use a store only
+for the sum of their gradients, and update by themselves.
 """
 
 from __future__ import annotations
@@ -106,17 +106,17 @@ class KVStore(KVStoreBase):
                 total += other.as_in_context(total.context)
             names.append(name)
             totals += self.summed([total])
-        held = [self._stored(name) for name in names]
-        totals = [total.as_in_context(array.context) for total, array in zip(totals, held, strict=True)]
+        stored = [self._stored(name) for name in names]
+        totals = [total.as_in_context(array.context) for total, array in zip(totals, stored, strict=True)]
         if self._updater is None:
-            for array, total in zip(held, totals, strict=True):
+            for array, total in zip(stored, totals, strict=True):
                 total.copyto(array)
             return
-        with writing(*(array.cell for array in held)):
+        with writing(*(array.cell for array in stored)):
             if isinstance(self._updater, Updater):
-                self._updater(names, totals, held)
+                self._updater(names, totals, stored)
                 return
-            for update in zip(names, totals, held, strict=True):
+            for update in zip(names, totals, stored, strict=True):
                 self._updater(*update)
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
@@ -148,11 +148,11 @@ class KVStore(KVStoreBase):
         """
         for name, arrays, row_lists in _with_rows(key, out, row_ids):
             require_arrays([*arrays, *row_lists], "Arrays and row_ids")
-            held = self._stored(name).asnumpy()
+            stored = self._stored(name).asnumpy()
             for array, rows in zip(arrays, row_lists, strict=True):
-                chosen = np.zeros_like(held)
+                chosen = np.zeros_like(stored)
                 rows = rows.asnumpy().astype(int).ravel()
-                chosen[rows] = held[rows]
+                chosen[rows] = stored[rows]
                 array[:] = chosen
 
     def set_gradient_compression(self, compression_params: Any) -> None:
@@ -228,10 +228,10 @@ class KVStore(KVStoreBase):
 
     def _check_kind(self, key: Any) -> None:
         """Raise CallError for a text among numbers, or a number among texts."""
-        for held in self._held:
-            if isinstance(held, str) != isinstance(key, str):
+        for other in self._held:
+            if isinstance(other, str) != isinstance(key, str):
                 problem = "Mixed key types are not allowed"
-                raise CallError(problem, expected=f"keys like {held!r}", got=repr(key))
+                raise CallError(problem, expected=f"keys like {other!r}", got=repr(key))
             return
 
     def _stored(self, key: Any) -> NDArray:
@@ -257,7 +257,7 @@ class WorkersStore(KVStore):
         multihost_utils.sync_global_devices("mx.kv.barrier")
 
     def summed(self, arrays: list[NDArray]) -> list[NDArray]:
-        """Return the sums of the workers' arrays; all must ask for the same ones."""
+        """Return the sums of the workers' arrays; all workers must pass the same keys."""
         device = self._mesh.devices[self.rank]
         split = jax.NamedSharding(self._mesh, PartitionSpec("workers"))
         stacked = [

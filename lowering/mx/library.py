@@ -1,4 +1,4 @@
-"""MXNet's loading of operator libraries is not here; the import error says what to use."""
+"""MXNet's loading of operator libraries is not supported; the import error names the replacement."""
 
 from lowering.messages.migration_hints import missing_module
 

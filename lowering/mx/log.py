@@ -39,8 +39,8 @@ class _Formatter(logging.Formatter):
 def get_logger(
     name: str | None = None, filename: str | None = None, filemode: str | None = None, level: int = WARNING
 ) -> logging.Logger:
-    """A logger. One with a name gets a handler and the level when it is first asked for: of the terminal, or of a file,
-    which is appended to unless filemode says otherwise. Raises OSError."""
+    """Return a logger. A logger with a name gets a handler and the level when it is first returned: for the terminal,
+    or for a file, which is appended to unless filemode is another. Raises OSError."""
     logger = logging.getLogger(name)
     if name is not None and not getattr(logger, "_init_done", None):
         logger._init_done = True  # pyright: ignore[reportAttributeAccessIssue]

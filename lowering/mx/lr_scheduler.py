@@ -1,5 +1,5 @@
-"""`mx.lr_scheduler`: learning rates by the number of the update. As in MXNet, a scheduler counts on from what it said
-last; the same schedules as functions are in `lowering.optim.schedules`."""
+"""`mx.lr_scheduler`: learning rates by the number of the update. As in MXNet, a scheduler counts on from its last rate;
+the same schedules as functions are in `lowering.optim.schedules`."""
 
 from __future__ import annotations
 

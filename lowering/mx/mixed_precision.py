@@ -45,25 +45,25 @@ def with_policy(symbol: Symbol, dtypes: Mapping[str, Any]) -> Symbol:
 def with_casts(symbol: Symbol, policy: Policy, dtypes: Mapping[str, Any] | None = None) -> Symbol:
     """The network with `amp_cast` nodes around what runs in half precision; variables and outputs stay as they are.
 
-    dtypes: of its inputs by name; float32 where nothing says another. Raises PassError, InferenceError.
+    dtypes: of its inputs by name; float32 by default. Raises PassError, InferenceError.
     """
-    known = {name: dtype_name(dtype) for name, dtype in (dtypes or {}).items()}
-    graph = reduce_precision(Graph(symbol.outputs), policy.dtype, known, policy.precision)
+    kinds = {name: dtype_name(dtype) for name, dtype in (dtypes or {}).items()}
+    graph = reduce_precision(Graph(symbol.outputs), policy.dtype, kinds, policy.precision)
     converted = Symbol(graph.outputs).copy()
     for node in post_order(converted.outputs):  # what a cast reads has no dtype that follows from what it gives
-        for each in (entry.node for entry in node.inputs if node.op is _CASTS[0] and entry.node.is_variable):
-            if "__dtype__" not in each.attrs.dict:
-                Symbol([NodeEntry(each)]).set_attrs({"__dtype__": str(dtype_code(known.get(each.name, "float32")))})
+        for leaf in (entry.node for entry in node.inputs if node.op is _CASTS[0] and entry.node.is_variable):
+            if "__dtype__" not in leaf.attrs.dict:
+                Symbol([NodeEntry(leaf)]).set_attrs({"__dtype__": str(dtype_code(kinds.get(leaf.name, "float32")))})
     return converted
 
 
-def dtypes_of(names: list[str], given: Any) -> dict[str, Any]:
+def dtypes_of(names: list[str], arrays: Any) -> dict[str, Any]:
     """The dtypes of arrays that are given by name, or in the order of the names."""
-    pairs = given.items() if isinstance(given, Mapping) else zip(names, given or (), strict=False)
+    pairs = arrays.items() if isinstance(arrays, Mapping) else zip(names, arrays or (), strict=False)
     return {name: array.dtype for name, array in pairs if isinstance(array, NDArray)}
 
 
-def storage_of(names: list[str], given: Any) -> dict[str, str]:
+def storage_of(names: list[str], arrays: Any) -> dict[str, str]:
     """The storage types of arrays likewise."""
-    pairs = given.items() if isinstance(given, Mapping) else zip(names, given or (), strict=False)
+    pairs = arrays.items() if isinstance(arrays, Mapping) else zip(names, arrays or (), strict=False)
     return {name: array.stype for name, array in pairs if isinstance(array, NDArray)}

@@ -1,4 +1,4 @@
-"""`mx.monitor` (`mx.mon`): statistics of what an executor computes, every so many batches."""
+"""`mx.monitor` (`mx.mon`): statistics of the values that an executor computes, at an interval of batches."""
 
 from __future__ import annotations
 

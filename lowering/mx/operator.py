@@ -1,6 +1,6 @@
 """`mx.operator`: operators written in Python, gradients too, which run between the compiled parts of a network.
 
-A class derived from CustomOpProp says what an operator is, one derived from CustomOp what it computes;
+A subclass of CustomOpProp describes an operator, a subclass of CustomOp computes it;
 `register("name")` makes it `mx.sym.Custom(..., op_type="name")` and `mx.nd.Custom`. It becomes an operator like those
 that `symjax_nnvm.register_custom` makes, and its gradient another one.
 """
@@ -48,7 +48,7 @@ _KEPT = 64
 """Combinations of shapes and dtypes for which a node keeps what computes it."""
 
 _NODE = "__custom_node__"
-"""The attribute by which the gradient of a node knows its operator, which may have kept something."""
+"""The attribute by which the gradient of a node finds its operator, which may have kept values."""
 
 
 class CustomOp:
@@ -105,7 +105,7 @@ class CustomOpProp:
         self.need_top_grad_ = need_top_grad
 
     def infer_shape(self, in_shape: Any) -> Any:
-        """Return the shapes of inputs, outputs and states from those of the inputs, of which the first is known."""
+        """Return the shapes of inputs, outputs and states from those of the inputs; the first input's is known."""
         return in_shape, [in_shape[0]] * len(self.list_outputs()), []
 
     def infer_type(self, in_type: Any) -> Any:
@@ -140,8 +140,8 @@ class CustomOpProp:
         Another type of a gradient raises AssertionError.
         """
         _check_dense(ograd_stype, "ograd_stype")
-        _check_dense([each for each in igrad_stype if each != "undefined"], "igrad_stype")
-        return tuple(["default"] * len(each) for each in (ograd_stype, in_stype, out_stype, igrad_stype, aux_stype))
+        _check_dense([stype for stype in igrad_stype if stype != "undefined"], "igrad_stype")
+        return tuple(["default"] * len(stypes) for stypes in (ograd_stype, in_stype, out_stype, igrad_stype, aux_stype))
 
     def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
         """Return the numbers of arrays that `backward` reads in MXNet, which drops the others; here it has all of
@@ -184,9 +184,9 @@ class _Operator:
     @classmethod
     def of_node(cls, attrs: NodeAttrs, prop_class: Callable[..., CustomOpProp]) -> _Operator:
         """Return the operator of a node's attributes: of the node that they name, or a new one. Raises ParamError."""
-        known = _known.get(int(attrs.dict.get(_NODE, -1)))
-        if known is not None:
-            return known
+        existing = _known.get(int(attrs.dict.get(_NODE, -1)))
+        if existing is not None:
+            return existing
         parameters = {key: text for key, text in attrs.dict.items() if key != "op_type" and not key.startswith("__")}
         try:
             inspect.signature(prop_class).bind(**parameters)
@@ -228,8 +228,8 @@ class _Operator:
 
     def shapes(self, ins: Shapes) -> tuple[list[Any], list[Any], list[Any]]:
         """Return shapes of inputs, outputs and states. Raises InferenceError."""
-        asked = [[] if shape is None else [size or 0 for size in shape] for shape in ins[: len(self.arguments)]]
-        shapes = self._asked("infer_shape", lambda: [list(part) for part in self.prop.infer_shape(asked)])
+        in_shapes = [[] if shape is None else [size or 0 for size in shape] for shape in ins[: len(self.arguments)]]
+        shapes = self._asked("infer_shape", lambda: [list(part) for part in self.prop.infer_shape(in_shapes)])
         shapes += [[]] * (3 - len(shapes))
         for what, names, got in zip(("inputs", "outputs", "states"), self._names, shapes, strict=True):
             if len(names) != len(got):
@@ -245,8 +245,8 @@ class _Operator:
     def dtypes(self, ins: Sequence[str | None]) -> tuple[list[str], list[str], list[str]]:
         """Dtypes of inputs, outputs and states; inputs of unknown ones have the first's."""
         first = ins[0] if ins else None
-        asked = [np.dtype(dtype or first).type for dtype in ins[: len(self.arguments)]]
-        dtypes = [*self._asked("infer_type", lambda: self.prop.infer_type(asked)), []][:3]
+        in_types = [np.dtype(dtype or first).type for dtype in ins[: len(self.arguments)]]
+        dtypes = [*self._asked("infer_type", lambda: self.prop.infer_type(in_types)), []][:3]
         ins_, outs, aux = ([np.dtype(dtype).name for dtype in part] for part in dtypes)
         return ins_, outs, aux
 
@@ -273,7 +273,7 @@ class _Operator:
         self._steps[at] = [np.asarray(value) for value in inputs], list(results)
 
     def kept_step(self, inputs: Sequence[Any]) -> list[Any] | None:
-        """Return the outputs that this step of a loop computed from the same inputs, when its gradient asks again."""
+        """Return the outputs that this step of a loop computed from the same inputs, for its gradient."""
         at, again = step_of_loops()
         if not (again and at in self._steps):
             return None
@@ -282,9 +282,9 @@ class _Operator:
         return results if same else None
 
 
-def listed_parameters(given: dict[str, str]) -> str:
+def listed_parameters(parameters: dict[str, str]) -> str:
     """Parameters as they are written in a call."""
-    return ", ".join(f"{key}={text!r}" for key, text in given.items())
+    return ", ".join(f"{key}={text!r}" for key, text in parameters.items())
 
 
 # -- what an operator means ------------------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ class CustomOpError(NNVMError):
 
 
 def _forget_handled(error: BaseException, handled: BaseException | None) -> None:
-    """Have an error not tell of one that was handled before its Python was called."""
+    """Drop from an error's context the error that was handled before its Python was called."""
     while error.__context__ is not None:
         if error.__context__ is handled:
             error.__context__ = None
@@ -336,7 +336,7 @@ def _forget_handled(error: BaseException, handled: BaseException | None) -> None
 def _by_user(where: str, call: Callable[[], R]) -> R:
     """Return what a user's Python returns. Raises CustomOpError with the traceback of an error, as MXNet does; an
     MXNetError passes as it is."""
-    handled = sys.exception()  # where the library asks while it handles an error of its own
+    handled = sys.exception()  # where the library calls this while it handles an error of its own
     with telling(where):
         try:
             return call()
@@ -391,9 +391,9 @@ def _forward(p: _Operator, *inputs: jax.Array, is_train: bool, attrs: NodeAttrs)
     models += [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in inputs[count:]]
 
     def run(values: Sequence[Any], called_back: bool) -> list[Any]:
-        kept = p.kept_step(values[:count])
-        if kept is not None:
-            return kept
+        stored = p.kept_step(values[:count])
+        if stored is not None:
+            return stored
         arrays, out = _arrays(values, called_back), _blank(models[: len(shapes)], called_back)
         data, aux = arrays[:count], arrays[count:]
 
@@ -419,19 +419,19 @@ def _backward(
     data = inputs[heads : heads + arguments]
     states = inputs[heads + arguments : len(inputs) - outputs]
     models = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (*data, *states)]
-    asked, sums = [request for request, _ in requests], [old for _, old in requests]
+    reqs, sums = [request for request, _ in requests], [old for _, old in requests]
 
     def run(values: Sequence[Any], called_back: bool) -> list[Any]:
         arrays, grads = _arrays(values, called_back), _blank(models[:arguments], called_back)
         grads = [grad if old is None else like_jax(old) for grad, old in zip(grads, sums, strict=True)]
-        rest = arrays[heads + arguments :]
-        aux, out = rest[: len(rest) - outputs], rest[len(rest) - outputs :]
+        tail = arrays[heads + arguments :]
+        aux, out = tail[: len(tail) - outputs], tail[len(tail) - outputs :]
         top = arrays[:heads] if heads else _blank([array.cell for array in out], called_back)
-        given = arrays[heads : heads + arguments]
+        in_data = arrays[heads : heads + arguments]
 
         def backward() -> None:
-            custom = p.computes(given)
-            custom.backward(req=[*asked], out_grad=top, in_data=given, out_data=out, in_grad=grads, aux=aux)
+            custom = p.computes(in_data)
+            custom.backward(req=[*reqs], out_grad=top, in_data=in_data, out_data=out, in_grad=grads, aux=aux)
 
         _run(p, "backward", attrs, is_train, backward)
         return _values([*grads, *aux], models, called_back)
@@ -506,29 +506,29 @@ class _AsCustom(CustomOp):
 
     def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
         """Run its forward."""
-        made = self._listed(out_data)
-        self._operator.forward(in_data=self._listed(in_data), out_data=made)
-        self._give(out_data, req, made)
+        outputs = self._listed(out_data)
+        self._operator.forward(in_data=self._listed(in_data), out_data=outputs)
+        self._give(out_data, req, outputs)
 
     def backward(self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
         """Run its backward."""
-        made = self._listed(in_grad)
+        gradients = self._listed(in_grad)
         heads = self._listed(out_grad) if self._operator.need_top_grad() else []
         self._operator.backward(
-            out_grad=heads, in_data=self._listed(in_data), out_data=self._listed(out_data), in_grad=made
+            out_grad=heads, in_data=self._listed(in_data), out_data=self._listed(out_data), in_grad=gradients
         )
-        self._give(in_grad, req, made)
+        self._give(in_grad, req, gradients)
 
     def _listed(self, arrays: Sequence[NDArray]) -> list[Any]:
         return [self._own(array) for array in arrays]
 
-    def _give(self, targets: Sequence[NDArray], req: Sequence[str], made: Sequence[Any]) -> None:
-        for target, request, value in zip(targets, req, made, strict=True):
+    def _give(self, targets: Sequence[NDArray], req: Sequence[str], values: Sequence[Any]) -> None:
+        for target, request, value in zip(targets, req, values, strict=True):
             self.assign(target, request, value)
 
 
 class _AsCustomProp(CustomOpProp):
-    """Tells what a PythonOp is."""
+    """The properties of a PythonOp."""
 
     def __init__(self, operator: PythonOp, own: Callable[[NDArray], Any]):
         super().__init__(operator.need_top_grad())
@@ -545,7 +545,7 @@ class _AsCustomProp(CustomOpProp):
 
 
 def _python_op(operator: PythonOp, args: Any, kwargs: Any, own: Callable[[NDArray], Any]) -> Any:
-    """Return the symbol of a PythonOp, each of which is an operator of its own."""
+    """Return the symbol of a PythonOp; each PythonOp is an operator of its own."""
     name = f"_python_op_{next(_python_ops)}"
     register(name)(lambda **_: _AsCustomProp(operator, own))
     return symbol.Custom(*args, op_type=name, **kwargs)
@@ -577,7 +577,7 @@ def get_operator_arguments(op_name: str) -> OperatorArguments:
         OpNotRegisteredError: there is no such operator.
     """
     arguments = Op.get(op_name).arguments
-    names, types = [each.name for each in arguments], [_words(each.type) for each in arguments]
+    names, types = [argument.name for argument in arguments], [_words(argument.type) for argument in arguments]
     return OperatorArguments(len(arguments), names, types)
 
 

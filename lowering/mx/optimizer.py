@@ -1,7 +1,7 @@
 """`mx.optimizer`: MXNet's optimisers by class and by name, with the update rules of `lowering.training`.
 
-An optimiser says the learning rate and the weight decay of each parameter and updates it; an `Updater` keeps what it
-remembers. All parameters of a step are updated by one compiled function.
+An optimiser has the learning rate and the weight decay of each parameter and updates it; an `Updater` keeps its states.
+All parameters of a step are updated by one compiled function.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _KEPT = 2048
 
 _STATE, _COUNT, _COUNTED, _RATE = "state.", "count.", "num_update", "learning_rate"
 """Names in a file of states: what comes before a parameter's name, or its number, in the names of its state and of its
-count of updates, the number of all updates, by which a file says that it has counts, and the learning rate."""
+count of updates, the number of all updates, by which a file shows that it has counts, and the learning rate."""
 
 
 _Updating = tuple[Callable[..., Any], Callable[..., Any]]
@@ -204,7 +204,7 @@ class Optimizer:
         return self.wd * self._multiplier(index, "wd_mult")
 
     def _get_lrs(self, indices: Sequence[Any]) -> list[float]:
-        rate = self.learning_rate  # a scheduler is asked once
+        rate = self.learning_rate  # a scheduler is called once
         check_number(rate, "learning_rate")
         return [rate * self._multiplier(index, "lr_mult") for index in indices]
 
@@ -227,9 +227,9 @@ class Optimizer:
             self.lr_scheduler.go_on_from(self.num_update)
 
     def _update_count(self, index: Any) -> None:
-        for each in index if isinstance(index, list | tuple) else [index]:
-            self._index_update_count[each] = self._index_update_count.get(each, self.begin_num_update) + 1
-            self.num_update = max(self._index_update_count[each], self.num_update)
+        for key in index if isinstance(index, list | tuple) else [index]:
+            self._index_update_count[key] = self._index_update_count.get(key, self.begin_num_update) + 1
+            self.num_update = max(self._index_update_count[key], self.num_update)
 
     # -- updates -------------------------------------------------------------------------------------------------
 
@@ -283,8 +283,8 @@ class Optimizer:
             by_dtype.setdefault(row[1].dtype, []).append(row)
         for rows in by_dtype.values():
             for start in range(0, len(rows), self.aggregate_num):
-                numbers, arrays, gradients, kept = zip(*rows[start : start + self.aggregate_num], strict=True)
-                self.update_multi_precision(numbers, arrays, gradients, list(kept))  # pyright: ignore[reportArgumentType]
+                numbers, arrays, gradients, slots = zip(*rows[start : start + self.aggregate_num], strict=True)
+                self.update_multi_precision(numbers, arrays, gradients, list(slots))  # pyright: ignore[reportArgumentType]
 
     @staticmethod
     def register(klass: Any) -> Any:
@@ -309,9 +309,9 @@ class Optimizer:
             raise CallError("mx.optimizer.create needs the name of an optimiser", got=repr(name), fix=fix)
         optimizer_class = Optimizer.opt_registry.get(name.lower())
         if optimizer_class is None:
-            known = sorted(Optimizer.opt_registry)
-            fix = did_you_mean(name.lower(), known) or None
-            raise ParamError(f"Cannot find optimizer {name}", expected=f"one of {listed(known, 30)}", fix=fix)
+            names = sorted(Optimizer.opt_registry)
+            fix = did_you_mean(name.lower(), names) or None
+            raise ParamError(f"Cannot find optimizer {name}", expected=f"one of {listed(names, 30)}", fix=fix)
         return optimizer_class(**kwargs)
 
 
@@ -338,18 +338,18 @@ class RuleOptimizer(Optimizer):
 
     def __init__(self, *args: Any, **kwargs: Any):
         defaults = dict(self.rule.defaults)
-        given = {**dict(zip(defaults, args, strict=False)), **kwargs}
-        if len(given) < len(args) + len(kwargs):
+        parameters = {**dict(zip(defaults, args, strict=False)), **kwargs}
+        if len(parameters) < len(args) + len(kwargs):
             problem = f"{type(self).__name__} takes {listed(list(defaults))} by position, each once"
             raise UnknownParamError(problem, got=f"{len(args)} by position, and {listed(list(kwargs))}")
-        check_known(type(self).__name__, given, dict.fromkeys((*_BASE, *defaults)))
-        rate = None if given.get("lr_scheduler") is not None else defaults.get("learning_rate")
-        base = {name: given[name] for name in _BASE if name in given}
+        check_known(type(self).__name__, parameters, dict.fromkeys((*_BASE, *defaults)))
+        rate = None if parameters.get("lr_scheduler") is not None else defaults.get("learning_rate")
+        base = {name: parameters[name] for name in _BASE if name in parameters}
         super().__init__(**{"learning_rate": rate, **base})
-        for name, value in given.items():
+        for name, value in parameters.items():
             if isinstance(defaults.get(name), bool):
                 check_flag(value, name)
-        own = {name: value for name, value in {**defaults, **given}.items() if name not in _BASE}
+        own = {name: value for name, value in {**defaults, **parameters}.items() if name not in _BASE}
         self.__dict__.update({self._attributes.get(name, name): value for name, value in own.items()})
         self._hyper_names = tuple(rule_hyper(self.rule, own))
         for name, value in self._hyper.items():
@@ -377,9 +377,9 @@ class RuleOptimizer(Optimizer):
         return self._with_copy(self._arranged(arrays[:-1]), arrays[-1])
 
     def _with_copy(self, state: Any, copy: NDArray) -> _WithCopy:
-        made = _WithCopy((state, copy) if self.fused else (copy, state))
-        made.copy_first = not self.fused
-        return made
+        pair = _WithCopy((state, copy) if self.fused else (copy, state))
+        pair.copy_first = not self.fused
+        return pair
 
     def _paired(self, weight: NDArray, state: Any) -> Any:
         """Mark the float32 copy of a half-precision weight in the (copy, state) that a user's subclass returned."""
@@ -412,13 +412,13 @@ class RuleOptimizer(Optimizer):
         """The same, by the `update` of a subclass that has another: of the copy in float32 where there is one."""
         own, several = overridden(self, RuleOptimizer, "update"), isinstance(index, list | tuple)
         if several and own:
-            for each in zip(index, weight, grad, state, strict=True):
-                self.update_multi_precision(*each)
+            for row in zip(index, weight, grad, state, strict=True):
+                self.update_multi_precision(*row)
             return
         state = [*map(self._paired, weight, state)] if several else self._paired(weight, state)
         if own and isinstance(state, _WithCopy):
-            copy, rest = state.parts
-            self.update(index, copy, grad.astype("float32"), rest)
+            copy, inner_state = state.parts
+            self.update(index, copy, grad.astype("float32"), inner_state)
             weight[:] = copy
         else:
             self.update(index, weight, grad, state)
@@ -440,20 +440,20 @@ class RuleOptimizer(Optimizer):
             got = [len(several) if isinstance(several, list | tuple) else type(several).__name__ for several in lists]
             problem = "Updating several parameters takes lists of indices, weights, gradients and states"
             raise CallError(problem, expected="lists of the same length", got=got)
-        kept = [slots_of(state) for state in states]
+        all_slots = [slots_of(state) for state in states]
         require_arrays(
-            [*weights, *grads, *(slot for arrays in kept for slot in arrays)],
+            [*weights, *grads, *(slot for arrays in all_slots for slot in arrays)],
             "A weight, gradient or state of an optimiser",
         )
-        for weight, grad, arrays in zip(weights, grads, kept, strict=True):
+        for weight, grad, arrays in zip(weights, grads, all_slots, strict=True):
             if any(array.context is not weight.context for array in (grad, *arrays)):
                 name = f"{type(self).__name__.lower()}_update"
                 check_one_device(name, [array.context for array in (weight, grad, *arrays)])
-        with writing(*(array.cell for array in (*weights, *(slot for arrays in kept for slot in arrays)))):
+        with writing(*(array.cell for array in (*weights, *(slot for arrays in all_slots for slot in arrays)))):
             self._update_count(list(indices))
             by_one = overridden(self, Optimizer, "_get_lr")
             lrs = [self._get_lr(index) for index in indices] if by_one else self._get_lrs(indices)
-            self._run(indices, weights, grads, kept, lrs)
+            self._run(indices, weights, grads, all_slots, lrs)
 
     def _is_lazy(self, weight: NDArray, grad: NDArray) -> bool:
         """Return whether the rows that a gradient lacks stay as they are."""
@@ -465,7 +465,7 @@ class RuleOptimizer(Optimizer):
         indices: Sequence[Any],
         weights: Sequence[NDArray],
         grads: Sequence[NDArray],
-        kept: list[list[NDArray]],
+        all_slots: list[list[NDArray]],
         lrs: Sequence[float],
     ) -> None:
         """Update parameters, which have been counted, and their slots by these rates: together with the backward pass
@@ -477,7 +477,7 @@ class RuleOptimizer(Optimizer):
         wds = self._get_wds(indices)
         numbers = np.array([lrs, before, wds, counts, [self.rescale_grad] * len(lrs)], np.float32)
         values = [weight.value for weight in weights]
-        cells: list[list[Any]] = [[slot.cell for slot in arrays] for arrays in kept]
+        cells: list[list[Any]] = [[slot.cell for slot in arrays] for arrays in all_slots]
         donate = _may_donate([cell for row in cells for cell in row])
         slots = [[cell.value if donate else cell.show() for cell in row] for row in cells]
         lazy = [*map(self._is_lazy, weights, grads)]
@@ -485,10 +485,10 @@ class RuleOptimizer(Optimizer):
         arrays = (values, numbers, next_key() if self.draws else None), slots
         gradients = [grad.cell for grad in grads]
         waiting = None if is_called_back() else gradients_of(gradients)
-        made = None if waiting is None else waiting.run_with(update, gradients, donate, arrays)
-        if made is None:
-            made = jitted([grad.show() for grad in gradients], *arrays)
-        for weight, row, new_values in zip(weights, cells, made, strict=True):
+        results = None if waiting is None else waiting.run_with(update, gradients, donate, arrays)
+        if results is None:
+            results = jitted([grad.show() for grad in gradients], *arrays)
+        for weight, row, new_values in zip(weights, cells, results, strict=True):
             for cell, new in zip((weight.cell, *row), new_values, strict=True):
                 cell.keep(new)
 
@@ -503,13 +503,13 @@ class RuleOptimizer(Optimizer):
         kind = type(self).__name__, self.rule, self.multi_precision, float(self.clip_gradient or -1.0)
         hyper = self._hyper
         key = (*kind, names, drawn_by, tuple(decay), tuple(lazy), donate, *hyper.items())
-        known = _updates.get(key)
-        if known is None:
+        updating = _updates.get(key)
+        if updating is None:
             update = _update_by(*kind, names, drawn_by, decay, lazy, hyper)
             donated = 2 if donate else ()
             compiles = lambda kept: jit(update, kept=kept, donate_argnums=donated)  # noqa: E731
-            known = _updates[key] = update, Staged(update, compiles)
-        return known
+            updating = _updates[key] = update, Staged(update, compiles)
+        return updating
 
 
 _updates: Recent[Any, _Updating] = Recent(_KEPT)
@@ -533,7 +533,7 @@ def _update_by(
         weights, numbers, key = arrays
         lrs, before, wds, counts, scales = numbers
         results = []
-        for i, (weight, grad, kept) in enumerate(zip(weights, grads, slots, strict=True)):
+        for i, (weight, grad, old_slots) in enumerate(zip(weights, grads, slots, strict=True)):
             if grad.shape != weight.shape:
                 problem = f"The gradient of parameter {names[i]!r} does not have the parameter's shape"
                 raise TrainingError(problem, expected=weight.shape, got=grad.shape)
@@ -542,11 +542,11 @@ def _update_by(
                 problem = f"The gradient of parameter {names[i]!r} does not have the parameter's dtype"
                 raise TrainingError(problem, expected=weight.dtype, got=grad.dtype, fix="grad.astype(weight.dtype)")
             own_slots = rule_slots(rule, hyper, weight, multi_precision)
-            for slot, own_slot in zip(kept, own_slots, strict=False):
+            for slot, own_slot in zip(old_slots, own_slots, strict=False):
                 if slot.shape != own_slot.shape:
                     problem = f"The state of parameter {names[i]!r} does not have the parameter's shape"
                     raise TrainingError(problem, expected=own_slot.shape, got=slot.shape)
-            if len(kept) < len(own_slots):
+            if len(old_slots) < len(own_slots):
                 problem = f"The state of parameter {names[i]!r} was made before {kind} was changed"
                 raise TrainingError(problem, got=dict(hyper), fix="Set momentum before the first update.")
             at = Update(
@@ -559,9 +559,9 @@ def _update_by(
                 t=counts[i],
                 key=partial(named_key, key, drawn_by[i]),
             )
-            new_values = apply_rule(rule, hyper, weight, grad, tuple(kept), at, multi_precision)
-            made = [new.astype(old.dtype) for new, old in zip(new_values, (weight, *kept), strict=True)]
-            results.append(in_rows_of(grad, made, [weight, *kept]) if lazy[i] else made)
+            new_values = apply_rule(rule, hyper, weight, grad, tuple(old_slots), at, multi_precision)
+            new_row = [new.astype(old.dtype) for new, old in zip(new_values, (weight, *old_slots), strict=True)]
+            results.append(in_rows_of(grad, new_row, [weight, *old_slots]) if lazy[i] else new_row)
         return results
 
     return update
@@ -654,15 +654,15 @@ class LBSGD(RuleOptimizer):
         for index, weight, grad, state in zip(indices, weights, grads, states, strict=True):
             lr, wd = self._get_lr(index), self._get_wd(index)
             self._update_count(index)
-            kept = slots_of(state)
-            wide = kept[-1] if isinstance(state, _WithCopy) else weight
+            slots = slots_of(state)
+            wide = slots[-1] if isinstance(state, _WithCopy) else weight
             number, total = self._sums.get((self._device, index), (self.init_updates, 0))
             number, total = number + 1, total + grad.value.astype(wide.value.dtype)
             if number % self.batch_scale == 0:
                 mean, total = total / self.batch_scale, 0
                 lr *= _lars(wide.value, mean, wd) if self.warmup_strategy == "lars" else self._warm(number)
-                with writing(*(array.cell for array in (weight, *kept))):
-                    self._run([index], [weight], [stored_as(like_jax(mean), grad.stype)], [kept], [lr])
+                with writing(*(array.cell for array in (weight, *slots))):
+                    self._run([index], [weight], [stored_as(like_jax(mean), grad.stype)], [slots], [lr])
             self._sums[self._device, index] = number, total
 
     def _warm(self, number: int) -> float:
@@ -719,7 +719,7 @@ class Updater:
         several = isinstance(index, list | tuple)
         indices, grads, weights = (index, grad, weight) if several else ([index], [grad], [weight])
         grads, weights = (
-            [each.as_nd_ndarray() if isinstance(each, NDArray) else each for each in arrays]
+            [array.as_nd_ndarray() if isinstance(array, NDArray) else array for array in arrays]
             for arrays in (grads, weights)
         )
         if weights:
@@ -744,7 +744,7 @@ class Updater:
         return _flat(label, self.states[index])
 
     def _label(self, index: Any) -> Any:
-        """Return what names a parameter in files: its name, where the optimiser knows it."""
+        """Return the label of a parameter in files: its name, where the optimiser has it."""
         return self.optimizer.idx2name.get(index, index)
 
     def _fill(self, index: Any) -> bool:
@@ -839,10 +839,10 @@ def get_updater(optimizer: Optimizer) -> Updater:
 def _new_slots(slots: Sequence[jax.Array], weight: NDArray) -> list[NDArray]:
     """Return a rule's first slots for a parameter as arrays; no caller holds those that are not the parameter's."""
     arrays = [like_jax(slot, weight.context) for slot in slots]
-    held = weight.value
+    value = weight.value
     for array in arrays:
         assert isinstance(array.cell, OwnCell)
-        array.cell.shown = array.cell.value is held
+        array.cell.shown = array.cell.value is value
     return arrays
 
 
@@ -857,8 +857,8 @@ def _may_donate(cells: Sequence[Any]) -> bool:
 def slots_of(state: Any) -> list[NDArray]:
     """The arrays of a rule's state, in the rule's order, the copy of the parameter last."""
     if isinstance(state, _WithCopy):
-        copy, rest = state.parts
-        return [*slots_of(rest), copy]
+        copy, inner_state = state.parts
+        return [*slots_of(inner_state), copy]
     if isinstance(state, list | tuple):
         return [slot for part in state for slot in slots_of(part)]
     return [] if state is None else [state]

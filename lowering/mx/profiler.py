@@ -63,7 +63,7 @@ class _Profiler:
                 self.events += [{**e, "ts": e["ts"] + self._offset} if "ts" in e else e for e in events if e]
 
     def so_far(self) -> list[dict[str, Any]]:
-        """Return the events until now; a trace that is being taken goes on."""
+        """Return the events until now; a running trace continues."""
         if self.folder is not None:
             self.stop()
             self.start()
@@ -157,10 +157,10 @@ def dumps(reset: bool = False, format: str = "table", sort_by: str = "total", as
     Raises:
         MXNetError: a word is another one.
     """
-    for name, value, known in (("format", format, ("table", "json")), ("sort_by", sort_by, tuple(_SORTS))):
-        if value not in known:
+    for name, value, choices in (("format", format, ("table", "json")), ("sort_by", sort_by, tuple(_SORTS))):
+        if value not in choices:
             raise MXNetError(
-                "dumps does not support this value", param=name, expected=f"one of {known}", got=repr(value)
+                "dumps does not support this value", param=name, expected=f"one of {choices}", got=repr(value)
             )
     times: dict[str, dict[str, list[float]]] = {}
     for event in _profiler.so_far():
@@ -183,11 +183,11 @@ def dumps(reset: bool = False, format: str = "table", sort_by: str = "total", as
         for category, named in times.items()
     }
     if format == "json":
-        told = {
+        by_category = {
             category: {name: dict(zip(_COLUMNS, cells, strict=True)) for name, *cells in entries}
             for category, entries in rows.items()
         }
-        return json.dumps({"Time": told, "Memory": {}, "Unit": {"Time": "ms", "Memory": "kB"}}, indent=4)
+        return json.dumps({"Time": by_category, "Memory": {}, "Unit": {"Time": "ms", "Memory": "kB"}}, indent=4)
     parts = ["Profile Statistics."]
     for category, entries in rows.items():
         cells = [(name, str(count), *(f"{value:.4f}" for value in values)) for name, count, *values in entries]

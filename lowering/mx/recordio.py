@@ -245,7 +245,7 @@ class MXIndexedRecordIO(MXRecordIO):
     def read_idx(self, idx: Any) -> bytes | None:
         """Return the record of a key; several threads may read at once."""
         self.seek(idx)
-        offset = self._place(idx)  # and not where the file is now: another thread may have gone on
+        offset = self._place(idx)  # and not the file's own position: another thread may have moved it
         if offset >= self._source.size:
             return None
         record = read_record(self._source, offset)

@@ -27,7 +27,7 @@ def get_register_func(base_class: type, nickname: str) -> Callable[..., Any]:
         assert issubclass(klass, base_class), f"Can only register subclass of {base_class.__name__}"
         key = (name or klass.__name__).lower()
         if key in registry:
-            before, new = (f"{each.__module__}.{each.__name__}" for each in (registry[key], klass))
+            before, new = (f"{cls.__module__}.{cls.__name__}" for cls in (registry[key], klass))
             message = f"New {nickname} {new} registered with name {key} is overriding existing {nickname} {before}"
             warnings.warn(message, UserWarning, stacklevel=2)
         registry[key] = klass
@@ -58,20 +58,20 @@ def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
     registry = _classes.setdefault(base_class, {})
 
     def create(*args: Any, **kwargs: Any) -> Any:
-        name, *rest = args or (kwargs.pop(nickname),)
+        name, *arguments = args or (kwargs.pop(nickname),)
         if isinstance(name, base_class):
-            assert not [*rest, *kwargs], f"{nickname} is already an instance. Additional arguments are invalid"
+            assert not [*arguments, *kwargs], f"{nickname} is already an instance. Additional arguments are invalid"
             return name
         if isinstance(name, dict):
             return create(**name)
         assert isinstance(name, str), f"{nickname} must be of string type"
         if name[:1] in ("[", "{"):
-            assert not [*rest, *kwargs], f"{nickname} given as JSON cannot have further arguments"
+            assert not [*arguments, *kwargs], f"{nickname} given as JSON cannot have further arguments"
             read = json.loads(name)
             return create(**read) if isinstance(read, dict) else create(read[0], **read[1])
-        known = f"{name} is not registered. Please register with {nickname}.register first"
-        assert name.lower() in registry, known
-        return registry[name.lower()](*rest, **kwargs)
+        problem = f"{name} is not registered. Please register with {nickname}.register first"
+        assert name.lower() in registry, problem
+        return registry[name.lower()](*arguments, **kwargs)
 
     create.__doc__ = f"Create a {nickname} instance from config."
     return create

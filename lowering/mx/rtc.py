@@ -1,4 +1,4 @@
-"""MXNet's runtime compilation of CUDA is not here; the import error says what to use."""
+"""MXNet's runtime compilation of CUDA is not supported; the import error names the replacement."""
 
 from lowering.messages.migration_hints import missing_module
 

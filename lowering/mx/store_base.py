@@ -79,7 +79,7 @@ class KVStoreBase:
         """Load the states that `save_optimizer_states` wrote."""
         raise NotImplementedError
 
-    # -- what a Module asks for ----------------------------------------------------------------------------------------
+    # -- what a Module uses --------------------------------------------------------------------------------------------
 
     def summed(self, arrays: list[NDArray]) -> list[NDArray]:
         """Return the sums of the workers' arrays; all workers must call it with the same arrays."""

@@ -136,13 +136,13 @@ def _asarray(value: Any, dtype: DType = None, ctx: ContextLike = None) -> NDArra
 
 
 def _named(
-    given: Given | None, names: Sequence[str], what: str, dtype: DType = None, ctx: ContextLike = None
+    values: Given | None, names: Sequence[str], what: str, dtype: DType = None, ctx: ContextLike = None
 ) -> dict[str, NDArray]:
     """Return arrays by name. Raises SymbolValueError, a ValueError, for other names, or another number of them."""
-    if given is None:
-        given = {}
-    named = dict(given) if isinstance(given, Mapping) else dict(zip(names, given, strict=False))
-    if set(named) != set(names) or len(given) != len(names):
+    if values is None:
+        values = {}
+    named = dict(values) if isinstance(values, Mapping) else dict(zip(names, values, strict=False))
+    if set(named) != set(names) or len(values) != len(names):
         raise SymbolValueError(f"Symbol {what} do not match what is given", expected=list(names), got=list(named))
     return {name: _asarray(value, dtype, ctx) for name, value in named.items()}
 
@@ -169,8 +169,8 @@ def check_symbolic_forward(
         aux_states=_named(aux_states, sym.list_auxiliary_states(), "auxiliary states", dtype, ctx),
     )
     outputs = executor.forward(is_train=False)
-    wanted = [expected[name] for name in sym.list_outputs()] if isinstance(expected, Mapping) else expected
-    for name, want, output in zip(sym.list_outputs(), wanted, outputs, strict=False):
+    expected_outputs = [expected[name] for name in sym.list_outputs()] if isinstance(expected, Mapping) else expected
+    for name, want, output in zip(sym.list_outputs(), expected_outputs, outputs, strict=False):
         assert_almost_equal(want, output, rtol, atol, (f"EXPECTED_{name}", f"FORWARD_{name}"), equal_nan)
     return outputs
 
@@ -189,16 +189,16 @@ def check_symbolic_backward(
     equal_nan: bool = False,
     dtype: DType = np.float32,
 ) -> dict[str, NDArray]:
-    """Check the gradients for head gradients, and return them; added to what was there where grad_req says "add".
+    """Check the gradients for head gradients, and return them; with grad_req "add" they are added to old values.
 
     expected: by name, or in the order of the arguments. dtype: as of `check_symbolic_forward`. Raises AssertionError,
     SymbolValueError.
     """
     names = sym.list_arguments()
-    wanted = dict(expected) if isinstance(expected, Mapping) else dict(zip(names, expected, strict=False))
+    expected_grads = dict(expected) if isinstance(expected, Mapping) else dict(zip(names, expected, strict=False))
     requests = _requests(grad_req, names)
-    before = {name: np.random.normal(size=np.shape(value)) for name, value in sorted(wanted.items())}
-    kinds = {name: np.asarray(wanted[name]).dtype if isinstance(dtype, str) else dtype for name in before}
+    before = {name: np.random.normal(size=np.shape(value)) for name, value in sorted(expected_grads.items())}
+    kinds = {name: np.asarray(expected_grads[name]).dtype if isinstance(dtype, str) else dtype for name in before}
     grads = {name: array(value, ctx, kinds[name]) for name, value in before.items()}
     executor = sym.bind(
         ctx,
@@ -209,7 +209,7 @@ def check_symbolic_backward(
     )
     executor.forward(is_train=True)
     executor.backward(_heads(out_grads, dtype, ctx))
-    for name, want in wanted.items():
+    for name, want in expected_grads.items():
         _check(requests[name], want, grads[name], before[name], rtol, atol, name, "EXPECTED", equal_nan)
     return grads
 
@@ -253,7 +253,7 @@ def check_numeric_gradient(
     """Check the gradients of a random projection of the first output against central differences.
 
     grad_nodes: names of arguments, or requests by name, of which "null" is left out; None: all. All is calculated in
-    float64, where MXNet does so in `dtype`; so does this where an operator of the network says a narrower dtype.
+    float64, where MXNet does so in `dtype`; so does this where an operator of the network declares a narrower dtype.
     Raises AssertionError, SymbolValueError.
     """
     requests = dict(grad_nodes) if isinstance(grad_nodes, Mapping) else {}
@@ -267,9 +267,9 @@ def check_numeric_gradient(
         numeric, symbolic = _in_float64(net, args, states, projection, names, numeric_eps or 1e-4, use_forward_train)
         rtol, atol = _of_dtype(rtol, dtype, 1e-4), _of_dtype(atol, dtype, 1e-5)
     else:
-        given = {**args, _PROJECTION: array(projection, ctx, dtype)}
+        inputs = {**args, _PROJECTION: array(projection, ctx, dtype)}
         gradients = {name: array(np.zeros(args[name].shape), ctx, args[name].dtype) for name in names}
-        executor = net.bind(ctx, given, gradients, dict.fromkeys(names, "write"), states)
+        executor = net.bind(ctx, inputs, gradients, dict.fromkeys(names, "write"), states)
         executor.forward(is_train=True)
         executor.backward()
         symbolic = {name: executor.grad_dict[name].asnumpy() for name in names}
@@ -283,11 +283,11 @@ def check_numeric_gradient(
 _PROJECTION = "__random_proj"
 
 
-def _of_dtype(given: Tolerance, dtype: DType, default: float) -> float:
+def _of_dtype(tolerance: Tolerance, dtype: DType, default: float) -> float:
     """Return the tolerance that is given of a dtype, else the default."""
-    if isinstance(given, Mapping):
-        return {np.dtype(key): value for key, value in given.items()}.get(np.dtype(dtype), default)
-    return default if given is None else given
+    if isinstance(tolerance, Mapping):
+        return {np.dtype(key): value for key, value in tolerance.items()}.get(np.dtype(dtype), default)
+    return default if tolerance is None else tolerance
 
 
 def _is_wide(net: Symbol, args: Mapping[str, NDArray]) -> bool:
@@ -295,7 +295,7 @@ def _is_wide(net: Symbol, args: Mapping[str, NDArray]) -> bool:
     wide = {name: np.float64 if _is_float(value) else value.dtype for name, value in args.items()}
     try:
         _, kinds, _ = net.get_internals().infer_type(**wide, **{_PROJECTION: np.float64})
-    except InferenceError:  # float64 does not go with a dtype that an operator says
+    except InferenceError:  # float64 contradicts a dtype that an operator declares
         return False
     return all(kind is None or np.dtype(kind).kind != "f" or np.dtype(kind) == np.float64 for kind in kinds)
 
@@ -318,14 +318,14 @@ def _in_float64(
     use_forward_train: bool,
 ) -> tuple[dict[str, np.ndarray], Mapping[str, Any]]:
     """Return (gradients by central differences, by the network's own gradient)."""
-    values, aux = ({name: _wide(value) for name, value in each.items()} for each in (args, states))
+    values, aux = ({name: _wide(value) for name, value in arrays.items()} for arrays in (args, states))
     with jax.enable_x64(True):
-        given = {**values, _PROJECTION: projection}
+        inputs = {**values, _PROJECTION: projection}
         run = jax.jit(to_jax(net, is_train=use_forward_train))
-        _, symbolic, _ = grad_fn(net, names, is_train=use_forward_train)(given, aux)
+        _, symbolic, _ = grad_fn(net, names, is_train=use_forward_train)(inputs, aux)
 
         def total(name: str, value: np.ndarray) -> float:
-            return float(run({**given, name: value}, aux)[0][0].sum())
+            return float(run({**inputs, name: value}, aux)[0][0].sum())
 
         return {name: _differences(partial(total, name), values[name], eps) for name in names}, symbolic
 

@@ -1,4 +1,4 @@
-"""MXNet's operators made by TVM is not here; the import error says what to use."""
+"""MXNet's operators made by TVM are not supported; the import error names the replacement."""
 
 from lowering.messages.migration_hints import missing_module
 

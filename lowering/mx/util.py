@@ -42,10 +42,10 @@ def get_cuda_compute_capability(ctx: Context) -> int:
     """
     if ctx.device_type != "gpu":
         raise ParamError(f"Expecting a gpu context to get cuda compute capability, while received ctx {ctx}")
-    said = str(getattr(ctx.device or jax.devices()[0], "compute_capability", ""))
-    if not re.fullmatch(r"\d+\.\d", said):
+    text = str(getattr(ctx.device or jax.devices()[0], "compute_capability", ""))
+    if not re.fullmatch(r"\d+\.\d", text):
         raise MXNetError(f"JAX does not report the compute capability of {ctx}")
-    return int(said.replace(".", ""))
+    return int(text.replace(".", ""))
 
 
 def getenv(name: str) -> str | None:
@@ -180,7 +180,7 @@ def use_np(func: Any) -> Any:
 
 
 def _run_under(mode: Callable[[], Any], func: Any, decorator: str) -> Any:
-    """Return a function, or a class whose methods and properties are such, that runs in a mode. Raises
+    """Return a function, or a class with all methods and properties, that runs in a mode. Raises
     SymbolTypeError for what is neither."""
     if inspect.isclass(func):
         for name in dir(func):

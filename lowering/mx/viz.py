@@ -104,10 +104,10 @@ Node = dict[str, Any]
 Shapes = Mapping[str, tuple[int, ...]] | None
 
 
-def _shapes(symbol: Symbol, given: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
+def _shapes(symbol: Symbol, input_shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
     """Return the shapes of all outputs of all nodes, by their names."""
     internals = symbol.get_internals()
-    _, shapes, _ = internals.infer_shape(**given)
+    _, shapes, _ = internals.infer_shape(**input_shapes)
     if shapes is None:
         raise SymbolValueError("Input shape is incomplete", fix="Give the shapes of all inputs.")
     return dict(zip(internals.list_outputs(), shapes, strict=True))

@@ -1,10 +1,10 @@
-"""`ask`: ask a child process what native code does on this machine, and keep the answers in the user's cache.
+"""`ask`: try native code of this machine in a child process, and keep the results in the user's cache.
 
 The code behind an unpromised interface may end a process, never come back, or compute something else: oneDNN's
 convolutions by `gemm`, which it takes where it has nothing better for a geometry or a processor, wait for workers that
 wait for them, or read what is not theirs (seen with AVX-512, too: depth-wise and dilated, grouped in one dimension).
 So each question is put to a child, which computes the very call on numbers whose result is known. An answer counts if
-the child gives it in time and oneDNN says that it took code made for that geometry.
+the child gives it in time and oneDNN reports that it used code made for that geometry.
 
 Answers are kept by jaxlib, processor and environment: a second start asks nothing. The child ends when there have been
 no questions for some seconds.
@@ -70,21 +70,21 @@ def ask(kind: str, geometry: Geometry | None = None, epilogue: Epilogue | None =
     question = [kind, *([] if geometry is None else [asdict(geometry)]), *([] if epilogue is None else [epilogue])]
     text = json.dumps(question)
     with _asking:
-        known = _known()
-        if text not in known and _trouble is None:
+        answers = _known()
+        if text not in answers and _trouble is None:
             try:
                 answer = _asked(text)
-            except BaseException:  # Ctrl-C: what the child still has to say is no answer to the next question
+            except BaseException:  # Ctrl-C: a late answer of the child is none to the next question
                 _end()
                 raise
             if _trouble is None:
-                known[text] = answer
-                _keep(known)
-        return known.get(text)
+                answers[text] = answer
+                _keep(answers)
+        return answers.get(text)
 
 
 def trouble() -> str | None:
-    """Why nothing can be asked in this process; None where something can, or where nothing was asked yet."""
+    """Why no child can be used in this process; None where one can, or where none was needed yet."""
     return _trouble
 
 
@@ -126,7 +126,7 @@ class _Child:
             return None
 
     def put(self, question: str) -> bool:
-        """Send the child a question; returns whether it could still be asked."""
+        """Send the child a question; returns whether it was still alive."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(question + "\n")
@@ -157,8 +157,8 @@ def _environment() -> dict[str, str]:
 
 
 def _asked(question: str) -> Any:
-    """Return a child's answer. Sets `_trouble` where none can be asked."""
-    for _ in range(2):  # the first may end, for it had nothing to do, while it is asked
+    """Return a child's answer. Sets `_trouble` where no child can be used."""
+    for _ in range(2):  # the first child may end, because it was idle, just when it gets the question
         child = _running()
         if child is None:
             return None
@@ -170,7 +170,7 @@ def _asked(question: str) -> Any:
             if line.startswith(ANSWER):
                 answer = json.loads(line[len(ANSWER) :])
                 return answer if own_code and _is_answer(question, answer) else None
-            if match := _IMPLEMENTATION.search(line):  # which it says before it computes
+            if match := _IMPLEMENTATION.search(line):  # which it prints before it computes
                 own_code = match[1].startswith(_OWN_CODE)
                 seconds = SECONDS if own_code else SECONDS_OF_OTHERS
         if _end() != 0:
@@ -233,12 +233,12 @@ def _read() -> dict[str, Any]:
     if path is not None:
         with contextlib.suppress(OSError, NNVMError, ValueError, TypeError, RecursionError):
             answers = dict(json.loads(read_bounded(path, _MAX_BYTES, "answers of native code")))
-            return {question: each for question, each in answers.items() if _is_answer(question, each)}
+            return {question: answer for question, answer in answers.items() if _is_answer(question, answer)}
     return {}
 
 
 def _is_answer(question: str, answer: Any) -> bool:
-    """Tell whether an answer fits its question: an integer that is no block would have oneDNN read beyond a weight."""
+    """Return whether an answer fits its question: with a wrong integer oneDNN would read beyond a weight."""
     if question.startswith('["block'):
         return answer is None or (type(answer) is int and answer in BLOCKS)
     return answer is None or isinstance(answer, bool)
@@ -266,7 +266,7 @@ def answers_file() -> Path | None:
         return None
     varying = ("processor", "cpu MHz", "bogomips", "core id", "apicid", "initial apicid", "microcode")
     lines = [line for line in text.splitlines() if line.partition("\t")[0].partition(":")[0].strip() not in varying]
-    asked = [f"{n}={v}" for n, v in os.environ.items() if n.startswith(("ONEDNN_", "DNNL_", "XLA_", "NPROC", "PJRT_"))]
-    facts = [jaxlib.version.__version__, platform.machine(), str(_threads()), *_OWN_CODE, *lines, *sorted(asked)]
+    env = [f"{n}={v}" for n, v in os.environ.items() if n.startswith(("ONEDNN_", "DNNL_", "XLA_", "NPROC", "PJRT_"))]
+    facts = [jaxlib.version.__version__, platform.machine(), str(_threads()), *_OWN_CODE, *lines, *sorted(env)]
     name = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
     return cache_folder() / f"native_{name}.json"

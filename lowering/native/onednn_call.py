@@ -28,7 +28,7 @@ def call(
     epilogue says; the result is written over the addend. order: the weight's; None: it is stored in blocks, flat.
 
     Nothing is checked: XLA ends the process where a size is impossible, and oneDNN reads beyond a weight that is too
-    short. `lowering/native/ask.py` says what may be called.
+    short. `lowering/native/ask.py` decides what may be called.
     """
     shape = (geometry.batch, *geometry.out_size, geometry.filters)
     result = jax.ShapeDtypeStruct(shape, data.dtype)

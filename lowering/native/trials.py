@@ -4,7 +4,7 @@
 
 reads questions from standard input, a JSON list a line, and writes an answer to each, `ANSWER …` a line. oneDNN writes
 which of its implementations it takes between them (`ONEDNN_VERBOSE`), which `lowering/native/ask.py` reads along.
-A question may end this process or never come back: that is what it is for.
+A question may end this process, or never return: this process exists for that.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _IDLE_SECONDS = 10.0
 """After so long without a question the process ends by itself."""
 
 _TOO_LONG_SECONDS = 90.0
-"""After so long with one, too: the process that asked may be gone."""
+"""After this time with a question, too: the parent process may have ended."""
 
 
 def main() -> None:
@@ -73,15 +73,15 @@ def _say(text: str) -> None:
 def answer(question: list[Any]) -> Any:
     """Return the answer to a question: ["block", geometry, epilogue] and ["block_of_a_core", …]: how many filters a
     block of the weight has; ["computes", geometry]; ["one_core"]: whether there is a second client."""
-    kind, *rest = question
+    kind, *details = question
     if kind == "one_core":
         return _one_core() is not None
-    fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in rest[0].items()}
+    fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in details[0].items()}
     geometry = Geometry(**fields)
     if kind == "computes":
         return computes(geometry)
     place = _one_core() if kind == "block_of_a_core" else None
-    return block(geometry, Epilogue(*rest[1]), place)
+    return block(geometry, Epilogue(*details[1]), place)
 
 
 @cache
@@ -148,7 +148,7 @@ class _Trial:
             self._out = None
 
     def agrees(self, where: Callable[[int], np.ndarray]) -> bool:
-        """Tell whether the result is right if a filter's numbers (taps, c / groups) have these places in the weight."""
+        """Check the result for a weight in which a filter's numbers (taps, c / groups) have these places."""
         if self._out is None:
             return False
         flat = self._weight.ravel()
@@ -159,8 +159,8 @@ class _Trial:
         g, epilogue = self._geometry, self._epilogue
         window, share = _window(place, self._data, g), g.channels // g.groups
         groups = [f // (g.filters // g.groups) for f in self._filters]
-        seen = [window[:, q * share : (q + 1) * share] for q in groups]
-        expected = np.array([(part * rows[f]).sum() for f, part in zip(self._filters, seen, strict=True)])
+        patches = [window[:, q * share : (q + 1) * share] for q in groups]
+        expected = np.array([(part * rows[f]).sum() for f, part in zip(self._filters, patches, strict=True)])
         if epilogue.bias:
             expected += self._operands[0][self._filters]
         if epilogue.addend:
@@ -173,17 +173,17 @@ class _Trial:
 
 def _activated(x: np.ndarray, act_type: str) -> np.ndarray:
     if act_type == "gelu":
-        return np.array([each * (1 + erf(each / sqrt(2))) / 2 for each in x])
+        return np.array([number * (1 + erf(number / sqrt(2))) / 2 for number in x])
     return np.clip(x, 0, 6 if act_type == "relu6" else None) if act_type else x
 
 
 def _run(place: Sharding | None, g: Geometry, epilogue: Epilogue, order: Order | None, *arrays: Any) -> np.ndarray:
     cpu = place or SingleDeviceSharding(jax.devices("cpu")[0])
     function = jax.jit(lambda data, weight, rest: call(data, weight, g, epilogue, rest, order), out_shardings=cpu)
-    given = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=cpu), arrays)
+    avals = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=cpu), arrays)
     options: Any = {name: off for name, off in unpromised.OURS_ALONE.items() if unpromised.knows_option(name, off)}
     with warnings.catch_warnings(action="ignore"):
-        return np.asarray(function.lower(*given).compile(options)(*arrays))
+        return np.asarray(function.lower(*avals).compile(options)(*arrays))
 
 
 def _places(g: Geometry) -> Iterator[tuple[int, ...]]:

@@ -116,8 +116,8 @@ def is_zero(tangent: Any) -> bool:
 
 
 def counts_of_scan(equation: Any) -> tuple[int, int]:
-    """Return how many of a scan's inputs are constants, and how many it carries, whatever the version of JAX says: what
-    has an axis less in the body is a row of each step."""
+    """Return how many of a scan's inputs are constants, and how many it carries, for all versions of JAX: an input with
+    an axis less in the body is a row of each step."""
     inner = equation.params["jaxpr"].jaxpr
     carried = sum(out.aval.ndim == own.aval.ndim for out, own in zip(equation.outvars, inner.outvars, strict=True))
     rows = sum(whole.aval.ndim > own.aval.ndim for whole, own in zip(equation.invars, inner.invars, strict=True))
@@ -179,12 +179,12 @@ def one_worker_device() -> Any:
     """
     try:
         jax.devices("cpu")
-        before, cores, made = _threads(), os.sched_getaffinity(0), list[Any]()
+        before, cores, clients = _threads(), os.sched_getaffinity(0), list[Any]()
 
         def make() -> None:
             with suppress(Exception):
                 os.sched_setaffinity(0, {min(cores)})
-                made.append(another_cpu())
+                clients.append(another_cpu())
 
         maker = threading.Thread(target=make)
         maker.start()
@@ -199,7 +199,7 @@ def one_worker_device() -> Any:
             with suppress(ProcessLookupError):  # another thread of the process, that has ended
                 if os.sched_getaffinity(thread) == {min(cores)}:
                     os.sched_setaffinity(thread, cores)
-        return made[0] if sum(name.endswith(_WORKER) for name in new.values()) == 1 else None
+        return clients[0] if sum(name.endswith(_WORKER) for name in new.values()) == 1 else None
     except Exception:
         return None
 
@@ -259,7 +259,7 @@ calls itself, takes ours for its own, and ends the process where a weight is sto
 
 
 def knows_option(name: str, value: str) -> bool:
-    """Return whether the installed XLA takes a compile option: it raises for one that it does not know."""
+    """Return whether the installed XLA takes a compile option: XLA raises an error for an unknown one."""
     try:
         jax.jit(lambda: 0).lower().compile(compiler_options={name: value})
     except Exception:

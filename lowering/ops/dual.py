@@ -5,7 +5,7 @@ written with the operations below, run on x + ε v, yields its result and its di
 plain arrays it is plain JAX. Nesting n deep gives the mixed n-th derivative along n directions. (Clifford's dual
 numbers.)
 
-Numbers that meet are equally deep, or plain arrays, which are constants.
+Numbers that are combined are equally deep, or plain arrays, which are constants.
 """
 
 from __future__ import annotations

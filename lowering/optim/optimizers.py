@@ -74,17 +74,17 @@ class MXNetOptimizer:
     `lr_mult` of a variable, then those of the dicts `wd_mult`, `lr_mult` by name, win over that.
     """
 
-    def __init__(self, name: str, given: Mapping[str, Any], symbol: Symbol, wrt: Sequence[str]):
+    def __init__(self, name: str, parameters: Mapping[str, Any], symbol: Symbol, wrt: Sequence[str]):
         self.name = name.lower()
         self.rule = _rule(name)
         defaults = _SHARED | dict(self.rule.defaults)
-        check_known(f"Optimiser {self.name!r}", given, defaults)
-        values = defaults | dict(given)
+        check_known(f"Optimiser {self.name!r}", parameters, defaults)
+        values = defaults | dict(parameters)
         self.rescale_grad: float | None = values["rescale_grad"]
         self.clip_gradient = float(values["clip_gradient"] or -1.0)
         self.multi_precision = bool(values["multi_precision"])
         self.begin_num_update = int(values["begin_num_update"])
-        self.schedule = _schedule(self.name, values, "learning_rate" in given)
+        self.schedule = _schedule(self.name, values, "learning_rate" in parameters)
         self.learning_rate = None if self.schedule else _number(self.name, "learning_rate", values["learning_rate"])
         self.hyper = rule_hyper(self.rule, values)
         for key in ("wd", *self.hyper):
@@ -136,8 +136,8 @@ class MXNetOptimizer:
                 t=count.astype(jnp.float32),
                 key=partial(named_key, key, self._by_rank.get(name, name)),
             )
-            new_params[name], *rest = self._apply(weight, grads[name], state["slots"][name], at)
-            slots[name] = tuple(rest)
+            new_params[name], *new_slots = self._apply(weight, grads[name], state["slots"][name], at)
+            slots[name] = tuple(new_slots)
         return new_params, {**state, "slots": slots}
 
     def _rate(self, state: Any, count: jax.Array) -> jax.Array:
@@ -186,10 +186,10 @@ def apply_rule(
 class OptaxOptimizer:
     """An Optax GradientTransformation; its state is Optax's. `optimizer_params` may hold `rescale_grad`."""
 
-    def __init__(self, transformation: Any, given: Mapping[str, Any]):
-        check_known("An Optax optimiser", given, {"rescale_grad": None})
+    def __init__(self, transformation: Any, parameters: Mapping[str, Any]):
+        check_known("An Optax optimiser", parameters, {"rescale_grad": None})
         self.transformation = transformation
-        self.rescale_grad: float | None = given.get("rescale_grad")
+        self.rescale_grad: float | None = parameters.get("rescale_grad")
 
     def init(self, params: Params) -> Any:
         """Implements `Optimizer`."""
@@ -222,12 +222,12 @@ class UnknownParamError(ParamError, TypeError):
     """Reports a keyword that an optimiser does not take, for which Python raises a TypeError."""
 
 
-def check_known(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+def check_known(what: str, parameters: Mapping[str, Any], known_parameters: Mapping[str, Any]) -> None:
     """Raise UnknownParamError for parameters that are not known."""
-    unknown = [name for name in given if name not in known]
+    unknown = [name for name in parameters if name not in known_parameters]
     if unknown:
-        fix = close_names(unknown, known) or None
-        expected = f"names among {listed(sorted(known), 30)}"
+        fix = close_names(unknown, known_parameters) or None
+        expected = f"names among {listed(sorted(known_parameters), 30)}"
         raise UnknownParamError(f"{what} has no parameter {listed(unknown)}", expected=expected, fix=fix)
 
 
@@ -260,12 +260,12 @@ def _schedule(optimizer: str, values: Mapping[str, Any], rate_given: bool) -> Ca
 
 
 def _multipliers(
-    key: str, attrs: Mapping[str, Mapping[str, str]], given: Mapping[str, float], symbol: Symbol
+    key: str, attrs: Mapping[str, Mapping[str, str]], extra: Mapping[str, float], symbol: Symbol
 ) -> dict[str, float]:
     """Return `lr_mult` or `wd_mult` by parameter: from the variables' attributes, then from the dict given."""
-    refuse_unknown(ParamError, f"{key} names", sorted(given), symbol.list_arguments(), "arguments")
+    refuse_unknown(ParamError, f"{key} names", sorted(extra), symbol.list_arguments(), "arguments")
     multipliers = {name: values[f"__{key}__"] for name, values in attrs.items() if f"__{key}__" in values}
-    return {name: _number("attribute", f"{name}.{key}", value) for name, value in (multipliers | dict(given)).items()}
+    return {name: _number("attribute", f"{name}.{key}", value) for name, value in (multipliers | dict(extra)).items()}
 
 
 def _check_rows(params: Params, wds: Mapping[str, float]) -> None:

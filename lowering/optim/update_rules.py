@@ -30,7 +30,7 @@ class Update:
 
     name: the parameter's. lr: its learning rate, traced. previous_lr: that of the update before. wd: its weight decay.
     rescale_grad, clip_gradient: as in `lowering.optim.updates`. t: the number of the update, 1 for the first; float32,
-    traced. key: the parameter's PRNG key for this update, made where a rule asks for it.
+    traced. key: the parameter's PRNG key for this update, made where a rule needs it.
     """
 
     name: str

@@ -156,8 +156,8 @@ def adamw(weight: Array, grad: Array, mean: Array, var: Array, *, lr: Number, et
           rescale_grad: Number = 1.0, clip_gradient: float = -1.0) -> tuple[Array, ...]:  # fmt: skip
     """Compute w ← w - `eta` (η m / (√v + ε) + λ w), with the moving averages m of clip(c g) and v of its square.
 
-    Adam with decoupled weight decay (Loshchilov & Hutter, 2019). Where `rescale_grad` is 0, infinite or NaN, which says
-    that the gradient overflowed, everything stays as it was.
+    Adam with decoupled weight decay (Loshchilov & Hutter, 2019). Where `rescale_grad` is 0, infinite or NaN, which
+    marks a gradient that overflowed, nothing changes.
     """
     scaled = clip(rescale_grad * grad, clip_gradient)
     new_mean = mix(mean, scaled, beta1)

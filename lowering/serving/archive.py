@@ -5,7 +5,7 @@
         net-symbol.json, net-0000.params   the network as a checkpoint
         computed.params                    arrays that depend on parameters alone, named by what computes them
 
-No program is in it: a process that loads it plans and traces the network anew, and compiles the signatures asked for.
+It holds no program: a process that loads it plans and traces the network anew, and compiles the requested signatures.
 So geometry, layouts of weights and library calls come from this network on this machine, not from the files.
 `predictor.json` is written last, so that a reader has all of the old files or all of the new, whenever a save is
 interrupted. Versions 1 to 4 had programs and arrays of other names beside the network, which are not read.
@@ -90,7 +90,7 @@ def write_folder(path: StrPath, folder: Folder) -> None:
         finally:
             _tidy(place)
         if old.get("version") in _NO_FOLDER:
-            for file in [each for pattern in _BESIDE for each in place.glob(pattern)]:
+            for file in [old_file for pattern in _BESIDE for old_file in place.glob(pattern)]:
                 file.unlink(missing_ok=True)
 
 
@@ -124,7 +124,7 @@ def _number(place: Path) -> int:
 
 
 def _held_by(place: Path) -> dict[str, Any]:
-    """Return the fields of `predictor.json`; none if there is no such file that can be read."""
+    """Return the fields of `predictor.json`; an empty dict if the file is missing or unreadable."""
     try:
         return _about(place)
     except (OSError, FileError):
@@ -264,7 +264,7 @@ def _list(item: Field, most: int) -> Field:
     def read(value: Any) -> list[Any]:
         if not isinstance(value, list) or len(value) > most:
             raise _MisfitError(f"a list of at most {most}", value)
-        return [_within(number, item, each) for number, each in enumerate(value)]
+        return [_within(number, item, element) for number, element in enumerate(value)]
 
     return read
 
@@ -282,7 +282,7 @@ def _by_name(item: Field) -> Field:
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise _MisfitError("an object", value)
-        return {name: _within(name, item, each) for name, each in value.items()}
+        return {name: _within(name, item, element) for name, element in value.items()}
 
     return read
 

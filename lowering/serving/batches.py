@@ -19,7 +19,7 @@ _FIX = "Axis 0 of each input must be the samples. Make batches with lowering.Bat
 
 
 class _Batch(NamedTuple):
-    """Holds inputs by name, all with `size` samples, of which the first `rows` are asked for."""
+    """Inputs by name with `size` samples each; the first `rows` are real, the others padding."""
 
     inputs: dict[str, Any]
     rows: int
@@ -106,4 +106,4 @@ def _on_host(outputs: Sequence[jax.Array]) -> list[np.ndarray]:
     """Return the outputs as NumPy arrays, whole in every process."""
     if all(output.is_fully_addressable for output in outputs):
         return [np.asarray(output) for output in outputs]
-    return [np.asarray(each) for each in multihost_utils.process_allgather(list(outputs), tiled=True)]
+    return [np.asarray(output) for output in multihost_utils.process_allgather(list(outputs), tiled=True)]

@@ -40,8 +40,8 @@ class Wanted(NamedTuple):
 
 
 class ConstantStore:
-    """The constants, and the values computed of them on the device, each for as long as a program holds it. One
-    thread at a time may ask it.
+    """The constants, and the values computed of them on the device, each for as long as a program holds it. Only one
+    thread at a time may use it.
 
     constants: arrays by name. placement: where they are. platform: that programs are compiled for; None: JAX's default.
     saved: values that were computed in another process, by their addresses (`computed`); one of another shape or dtype
@@ -87,7 +87,7 @@ class ConstantStore:
         addresses: dict[str, str] = {}
         if values is not None:
             addresses = dict(zip(values.attrs["names"], self._addresses(values), strict=True))
-        held = [n for n in (*program.arg_names, *program.aux_names) if n in self.constants]
+        constant_names = [n for n in (*program.arg_names, *program.aux_names) if n in self.constants]
         names = {address: name for name, address in addresses.items()}
         arrays = {address: array for address in names if (array := self._computed.get(address)) is not None}
         arrays |= self._of_saved(programs, options, {a: name for a, name in names.items() if a not in arrays})
@@ -100,10 +100,10 @@ class ConstantStore:
             with jax.enable_x64(wide):
                 values = arrays | compute()
                 self._computed.update(values)
-                return self.on_device(held) | {name: values[address] for name, address in addresses.items()}
+                return self.on_device(constant_names) | {name: values[address] for name, address in addresses.items()}
 
-        wanted = self._avals(held) | {name: avals[address] for name, address in addresses.items()}
-        return Wanted(wanted, make)
+        all_avals = self._avals(constant_names) | {name: avals[address] for name, address in addresses.items()}
+        return Wanted(all_avals, make)
 
     def _of_saved(self, programs: Programs, options: Options, names: Mapping[str, str]) -> dict[str, jax.Array]:
         """Return the saved values that equal what this process would compute, by address. names: by address."""
@@ -141,14 +141,14 @@ class ConstantStore:
             return portions
         if sum(self.constants[name].nbytes for name in once.arg_names) <= _AT_ONCE:
             return [[*names]]
-        left = 0
+        bytes_left = 0
         for address, aval in zip(names, jax.eval_shape(_computing(once), self._avals(once.arg_names)), strict=True):
             size = aval.size * aval.dtype.itemsize
-            if size > left or not portions:
+            if size > bytes_left or not portions:
                 portions.append([])
-                left = _AT_ONCE
+                bytes_left = _AT_ONCE
             portions[-1].append(address)
-            left -= size
+            bytes_left -= size
         return portions
 
     def _compiling_part(
@@ -158,7 +158,7 @@ class ConstantStore:
         lowered = jit(_computing(once), platform=self._platform, quick=True).lower(self._avals(once.arg_names))
         if self.placement.mesh is None:
             compiled, where = lowered.compile, [self.placement.sharding()] * len(addresses)
-        else:  # XLA says where on the mesh the results are stored
+        else:  # XLA decides where on the mesh the results are stored
             executable = lowered.compile()
             compiled, where = lambda: executable, executable.output_shardings
         pairs = zip(lowered.out_info, where, strict=True)
@@ -191,11 +191,11 @@ class ConstantStore:
     def _addresses(self, graph: Graph) -> list[str]:
         """Return the address of each output: operators, their parameters and the names of constants in one word.
         Version and platform are part of it, since numbers and an operator's layout may differ between them."""
-        known: dict[Node, str] = {}
+        words: dict[Node, str] = {}
         for node in graph.nodes():
             about = [node.name] if node.op is None else [node.op.name, *sorted(node.attrs.dict.items())]
-            known[node] = _word([about, [(known[source], index) for source, index, _ in node.inputs]])
-        return [_word([__version__, self.placement.platform, known[node], index]) for node, index, _ in graph.outputs]
+            words[node] = _word([about, [(words[source], index) for source, index, _ in node.inputs]])
+        return [_word([__version__, self.placement.platform, words[node], index]) for node, index, _ in graph.outputs]
 
 
 def _computing(once: Program) -> Callable[[Arrays], list[jax.Array]]:

@@ -22,10 +22,10 @@ CHUNK_BYTES = 16 << 20
 """Bytes of the largest array that passes between operators: what two cores' caches hold, and a little more."""
 
 FOR_CHUNKS, FOR_PARTS = 8, 2
-"""So many times the bytes of the parameters must pass between operators, for these to be read again for each chunk, or
-for each of the parts that run side by side. Batches of 16, in chunks and not, milliseconds: ResNet-18 (2.9 times) 129
-and 110, ResNet-50 (5.7) 300 and 267, MobileNet v2 (12) 45 and 54, MobileNet (14) 52 and 59, DenseNet-121 (24) 257 and
-295."""
+"""A batch is cut into chunks (or parts that run side by side) only if the arrays between operators have this many times
+the bytes of the parameters, which each chunk (or part) reads again. Batches of 16, in chunks and not, milliseconds:
+ResNet-18 (2.9 times) 129 and 110, ResNet-50 (5.7) 300 and 267, MobileNet v2 (12) 45 and 54, MobileNet (14) 52 and 59,
+DenseNet-121 (24) 257 and 295."""
 
 Arrays = Mapping[str, tuple[Shape, DType]]
 Sizes = dict[int, tuple[int, ...]]
@@ -33,10 +33,10 @@ Sizes = dict[int, tuple[int, ...]]
 
 
 class Batch(NamedTuple):
-    """The samples of a program's inputs, none of which depends on another.
+    """The samples of a program's inputs, which are independent of each other.
 
-    size: how many. sample: bytes of each array of one sample. may_run: (samples, times) → whether the program may run
-    so many at a time, whose bytes are so many times the parameters'.
+    size: their number. sample: bytes of each array of one sample. may_run: (samples, factor) → whether the program may
+    run that many samples at a time, if its arrays have `factor` times the bytes of the parameters.
     """
 
     size: int
@@ -98,11 +98,11 @@ def with_batch(inputs: Arrays, size: int) -> Arrays:
 
 
 def in_chunks(run: Callable[..., list[jax.Array]], size: int) -> Callable[..., list[jax.Array]]:
-    """Return a function (inputs by name, …) → outputs, for so many samples at a time, one chunk after the other."""
+    """Return a function (inputs by name, …) → outputs that runs `size` samples at a time, one chunk after the other."""
 
-    def mapped(inputs: Mapping[str, jax.Array], *rest: Any) -> list[jax.Array]:
+    def mapped(inputs: Mapping[str, jax.Array], *arguments: Any) -> list[jax.Array]:
         chunks = {name: x.reshape(-1, size, *x.shape[1:]) for name, x in inputs.items()}
-        outputs = jax.lax.map(lambda chunk: run(chunk, *rest), chunks)
+        outputs = jax.lax.map(lambda chunk: run(chunk, *arguments), chunks)
         return [x.reshape(-1, *x.shape[2:]) for x in outputs]
 
     return mapped
@@ -124,11 +124,11 @@ def _of_data(program: Program, inputs: Arrays, constants: Arrays, batch: int) ->
         sizes = [_known(shapes[eid]) for eid in (*ins, *range(first, last))]
         if None in sizes or any(size and size[:1] != (batch,) for size in sizes[len(ins) :]):
             return None
-        known = [size or () for size in sizes]
+        dims = [size or () for size in sizes]
         rule = FSamples.get(source.attrs.op)
-        if not source.is_variable and not (rule and rule(source.attrs, known[: len(ins)], known[len(ins) :])):
+        if not source.is_variable and not (rule and rule(source.attrs, dims[: len(ins)], dims[len(ins) :])):
             return None
-        sizes_of_data |= zip(range(first, last), known[len(ins) :], strict=True)
+        sizes_of_data |= zip(range(first, last), dims[len(ins) :], strict=True)
     return sizes_of_data
 
 

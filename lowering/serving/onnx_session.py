@@ -1,4 +1,4 @@
-"""Predictions by onnxruntime, where a user asks for them: the network exported, run, and checked against XLA's."""
+"""Predictions by onnxruntime (`backend="onnxruntime"`): the network is exported, run, and checked against XLA."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class OnnxPrograms:
         symbol: the network.
         constants: parameters and states by name.
         threads: of each operator; None for onnxruntime's choice.
-        by_xla: what computes the outputs by XLA; made when it is asked for.
+        by_xla: computes the outputs by XLA; made when it is first needed.
     """
 
     def __init__(

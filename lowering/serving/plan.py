@@ -80,7 +80,7 @@ def whole_plan(programs: Programs, store: ConstantStore, options: Options, input
 
 
 def _network(programs: Programs, options: Options):
-    """Return the program of which nothing is computed before."""
+    """Return the program without values that are computed once."""
     return programs.forward(replace(options, constants=None))
 
 
@@ -97,8 +97,8 @@ def served(programs: Programs, store: ConstantStore, plan: ServingPlan) -> Serve
     """Return the function of a plan, for the samples that its program has."""
     program = programs.forward(plan.options)
 
-    def run(inputs: Mapping[str, Any], held: Mapping[str, Any], key: jax.Array | None) -> list[jax.Array]:
-        arrays = {**held, **inputs}
+    def run(inputs: Mapping[str, Any], constants: Mapping[str, Any], key: jax.Array | None) -> list[jax.Array]:
+        arrays = {**constants, **inputs}
         args, aux = ({name: arrays[name] for name in names} for names in (program.arg_names, program.aux_names))
         return program.collect(program.run(program.bind(args, aux), key))[0]
 

@@ -114,8 +114,8 @@ class Predictor:
             all.
         one_core: on a CPU, compute each call on one core, in the calling thread. Calls of several threads then run side
             by side: more requests a second, each slower than on all cores.
-        effort: how programs are made: "auto", "quick" or "full", as in `lowering.effort`; None for what the block
-            around a call says. Calls use what `warm` has compiled; `batches` compiles fully.
+        effort: how programs are made: "auto", "quick" or "full", as in `lowering.effort`; None for the effort of the
+            block around a call. Calls use what `warm` has compiled; `batches` compiles fully.
         backend: "xla"; or "onnxruntime", which runs the network on the CPU as an exported ONNX model (it needs the
             packages onnx and onnxruntime). The first outputs of each signature are compared with XLA's.
 
@@ -126,7 +126,7 @@ class Predictor:
     Raises:
         LoweringError: arrays are missing or unknown.
         CallError: `symbol` is no symbol, `args` or `aux` no dict of arrays of numbers, or `keep` no number of
-            signatures; or onnxruntime is asked for a mesh, another platform or another dtype.
+            signatures; or backend="onnxruntime" comes with a mesh, another platform or another dtype.
         TrainingError: the sharding does not fit the mesh or a shape.
     """
 
@@ -203,8 +203,8 @@ class Predictor:
         """Load a predictor from MXNet's two files, or from a folder that `save` wrote.
 
         Values that a folder holds are not computed again, except over a mesh. An untrusted folder can do what an
-        untrusted checkpoint can: compute other numbers. It holds no program, and nothing is compiled before a call or
-        `warm` asks for it.
+        untrusted checkpoint can: compute other numbers. It holds no program; programs are compiled by calls and by
+        `warm`.
 
         Raises what `symjax_nnvm.load_checkpoint` and Predictor raise.
 
@@ -214,7 +214,7 @@ class Predictor:
             options: further arguments of Predictor; a folder has its own platform and compute_dtype.
 
         Raises:
-            FileError: the path is no such folder, or files in it have changed since they were saved.
+            FileError: the path is no folder of a predictor, or files in it have changed since they were saved.
         """
         if epoch is not None:
             return cls(*load_checkpoint(prefix, epoch), **options)
@@ -222,9 +222,9 @@ class Predictor:
         if own := options.keys() & {"platform", "compute_dtype"}:
             raise CallError(f"A saved predictor has its own {listed(own)}: Predictor.load({prefix!r}).")
         folder = read_folder(prefix)
-        made: Any = cls
+        predictor_class: Any = cls
         own = {"platform": folder.options["platform"], "compute_dtype": folder.options["dtype"]}
-        predictor = made(*folder.network, **own, **options)
+        predictor = predictor_class(*folder.network, **own, **options)
         predictor._first = None  # of what is saved nothing is computed again
         predictor._saved = [one for one in folder.signatures if one.inputs.keys() == predictor._wanted]
         if predictor._placement.mesh is None:
@@ -267,8 +267,8 @@ class Predictor:
         return [{n: jax.ShapeDtypeStruct(*aval) for n, aval in one.inputs.items()} for one in self._signatures()]
 
     def _signatures(self) -> list[Signature]:
-        kept = [Signature(dict(inputs), key is not None) for (*inputs, key), _ in self._ready.items()]
-        return [*(one for one in self._saved if one not in kept), *kept][-(self._keep or 0) :]
+        ready = [Signature(dict(inputs), key is not None) for (*inputs, key), _ in self._ready.items()]
+        return [*(one for one in self._saved if one not in ready), *ready][-(self._keep or 0) :]
 
     @property
     def plan(self) -> Plan:
@@ -340,7 +340,7 @@ class Predictor:
         return ready.executable(arrays, ready.held, key)
 
     def _unprepared(self, arrays: Arrays, constants: Arrays, key: jax.Array | None) -> list[jax.Array]:
-        """Return the outputs by a program of any platform, of which nothing is computed before."""
+        """Return the outputs by a program for any platform, without values that are computed once."""
         options = first_options(self._options)
         assert options is not None
         args = {name: array for name, array in {**arrays, **constants}.items() if name not in self._states}
@@ -422,25 +422,25 @@ class Predictor:
     def _warmed(self, shapes: Mapping[str, Sequence[int] | jax.ShapeDtypeStruct]) -> tuple[Inputs, jax.Array | None]:
         """Return the signature of inputs of these shapes."""
         avals = {n: shape for n, shape in shapes.items() if isinstance(shape, jax.ShapeDtypeStruct)}
-        known = shapes_by_name({**shapes, **{n: shape.shape for n, shape in avals.items()}}, "shapes", _WARM.call)
-        self._check_inputs(known, _WARM)
+        sizes = shapes_by_name({**shapes, **{n: shape.shape for n, shape in avals.items()}}, "shapes", _WARM.call)
+        self._check_inputs(sizes, _WARM)
         dtypes = {n: jax.dtypes.canonicalize_dtype(shape.dtype).name for n, shape in avals.items()}
         dtypes = self._input_dtypes() | dtypes
-        return {n: (known[n], dtypes[n]) for n in self.inputs}, jax.random.key(0) if self._needs_key else None
+        return {n: (sizes[n], dtypes[n]) for n in self.inputs}, jax.random.key(0) if self._needs_key else None
 
     def __repr__(self) -> str:
         return f"<Predictor {self.symbol!r} of {', '.join(self.inputs)}>"
 
-    def _check_inputs(self, given: Mapping[str, Any], door: Door) -> None:
-        if given.keys() == self._wanted:
+    def _check_inputs(self, inputs: Mapping[str, Any], door: Door) -> None:
+        if inputs.keys() == self._wanted:
             return
         parameters = {*self.symbol.list_arguments()} - self._wanted
-        if twice := sorted(parameters.intersection(given)):
+        if twice := sorted(parameters.intersection(inputs)):
             raise LoweringError(
                 f"The predictor has {listed(twice)} already; expected {listed(self.inputs)}. For other parameters make "
                 "another one with lowering.Predictor(net, args, aux)."
             )
-        raise door.misnamed(self.inputs, given)
+        raise door.misnamed(self.inputs, inputs)
 
     # -- signatures --------------------------------------------------------------------------------------------------
 
@@ -449,7 +449,7 @@ class Predictor:
         return [(signature, ready) for signature, ready in self._ready.items() if ready is not None]
 
     def _ready_for(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
-        """Return the signature of inputs of these shapes and dtypes; made in the first thread that asks for it."""
+        """Return the signature of inputs of these shapes and dtypes; made by the first thread that needs it."""
         signature = _signature_of(inputs, key)
         function = self._ready.get(signature)
         if function is not None:
@@ -463,7 +463,7 @@ class Predictor:
 
     @contextmanager
     def _in_own_names(self, inputs: Inputs) -> Iterator[None]:
-        """Tell shapes that do not fit what the stages made by the names of the network that was given."""
+        """Report shapes that do not fit by the names of the caller's network, not of the graph that the stages made."""
         try:
             yield
         except InferenceError:
@@ -483,24 +483,24 @@ class Predictor:
         if self._by_onnx is not None:
             self._programs.forward(self._options).inference.of_variables({**inputs, **self._kept.kinds})
             return _Ready(plan, self._by_onnx.program(inputs), {})
-        run, wanted, _ = served(self._programs, self._kept, plan)
-        if self._calls_python:  # it is not one program; shapes that do not fit are told now
+        run, constants, _ = served(self._programs, self._kept, plan)
+        if self._calls_python:  # it is not one program; shapes that do not fit are reported now
             self._programs.forward(self._options).inference.of_variables({**inputs, **self._kept.kinds})
-            return _Ready(plan, run, wanted.make())
+            return _Ready(plan, run, constants.make())
         stream = cpu_streams.one_core() if plan.one_core else None
-        held = {name: _aval(stream or aval.sharding, aval) for name, aval in wanted.avals.items()}
-        program_avals = self._avals(inputs, plan.rows, stream), held, key if stream is None else None
+        constant_avals = {name: _aval(stream or aval.sharding, aval) for name, aval in constants.avals.items()}
+        program_avals = self._avals(inputs, plan.rows, stream), constant_avals, key if stream is None else None
         began = time.perf_counter()
         lowered = jit(run, platform=self._options.platform).lower(*program_avals)
         with ThreadPoolExecutor(1) as beside, compiling():  # XLA compiles both at once
-            making = beside.submit(wanted.make)
+            making = beside.submit(constants.make)
             shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
             compiled = Awaited(lowered.compile(), lambda: estimated(self.symbol, shapes))
-            made = making.result()
+            arrays = making.result()
         tell_compiled(self.symbol.name or "a predictor", began)
         if stream is None:
-            return _Ready(plan, compiled, made)
-        return _Ready(plan, Streams(compiled, made, plan.rows, stream, self._placement.sharding()), made)
+            return _Ready(plan, compiled, arrays)
+        return _Ready(plan, Streams(compiled, arrays, plan.rows, stream, self._placement.sharding()), arrays)
 
     def _avals(self, inputs: Inputs, rows: int | None, here: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:
         """Return shapes and dtypes of the inputs that a program takes. rows: of each stream; here: on its device."""

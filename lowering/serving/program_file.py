@@ -116,7 +116,7 @@ def export_program(
     while True:  # once more with each condition that an operator has for sizes that are open
         try:
             inputs = described(shapes or {}, dtypes, conditions)
-            exported, held = _exported(network, needed, inputs, weights, platforms, options)
+            exported, constants = _exported(network, needed, inputs, weights, platforms, options)
             break
         except OpenSizeError as error:
             if error.condition in conditions:
@@ -126,41 +126,41 @@ def export_program(
             if not any(isinstance(size, str) for shape in (shapes or {}).values() for size in shape):
                 raise
             raise _cannot_stay_open(shapes, error) from error
-    _write(Path(path), serialized(exported), held if weights == "beside" else None)
+    _write(Path(path), serialized(exported), constants if weights == "beside" else None)
     return exported
 
 
 def _exported(
     network: Symbol,
-    given: Mapping[str, Any],
+    arrays: Mapping[str, Any],
     inputs: dict[str, Any],
     weights: str,
     platforms: Sequence[str] | None,
     options: Options,
 ) -> tuple[jax.export.Exported, dict[str, np.ndarray]]:
     """Return the program, and the arrays that it holds or takes."""
-    program = _served(network, given, inputs, options)
-    held = {name: np.asarray(array) for name, array in program.wanted.make().items()}
+    program = _served(network, arrays, inputs, options)
+    constants = {name: np.asarray(array) for name, array in program.wanted.make().items()}
     if program.needs_key:
         if "key" in inputs:
             raise SymbolValueError("The network draws random numbers, and has an input 'key' as well", fix="Rename it.")
         inputs["key"] = jax.eval_shape(lambda: jax.random.key(0))
 
-    def run(held: Mapping[str, Any], data: dict[str, Any]) -> list[jax.Array]:
+    def run(constants: Mapping[str, Any], data: dict[str, Any]) -> list[jax.Array]:
         key = data.pop("key") if program.needs_key else None
-        return program.run(data, held, key)
+        return program.run(data, constants, key)
 
     if weights == "inside":  # behind a barrier: what XLA folded into constants would be rounded otherwise than here
-        function, call = (lambda **data: run(jax.lax.optimization_barrier(held), data)), ()
+        function, call = (lambda **data: run(jax.lax.optimization_barrier(constants), data)), ()
     else:
         function, call = (
             (lambda values, /, **data: run(values, data)),
-            ({name: _aval(each.shape, each.dtype) for name, each in held.items()},),
+            ({name: _aval(array.shape, array.dtype) for name, array in constants.items()},),
         )
     jitted = jax.jit(function)
     if options.backend is not None:
-        return for_this_machine(jitted, *call, platforms=["cpu"], **inputs), held
-    return jax.export.export(jitted, platforms=platforms)(*call, **inputs), held
+        return for_this_machine(jitted, *call, platforms=["cpu"], **inputs), constants
+    return jax.export.export(jitted, platforms=platforms)(*call, **inputs), constants
 
 
 def _cannot_stay_open(shapes: Mapping[str, Sequence[int | str]] | None, error: Exception) -> LoweringError:
@@ -207,22 +207,22 @@ def described(
     """
     scope = jax.export.SymbolicScope(conditions)
 
-    def size(name: str, given: int | str) -> Any:
-        if not isinstance(given, str):
+    def size(name: str, value: int | str) -> Any:
+        if not isinstance(value, str):
             try:
-                return whole_number(given)
+                return whole_number(value)
             except TypeError:
-                got = repr(given)[:40]
+                got = repr(value)[:40]
                 raise SymbolValueError(
                     f"{name} has a size that is neither a number nor a name",
                     expected="a whole number, or a name",
                     got=got,
                 ) from None
-        if not given.isidentifier():
+        if not value.isidentifier():
             raise SymbolValueError(
-                f"{name} has a size with an invalid name", expected="letters and digits", got=repr(given)[:40]
+                f"{name} has a size with an invalid name", expected="letters and digits", got=repr(value)[:40]
             )
-        return jax.export.symbolic_shape(given, scope=scope)[0]
+        return jax.export.symbolic_shape(value, scope=scope)[0]
 
     return {
         name: _aval(tuple(size(name, dim) for dim in shape), dtypes.get(name, "float32"))
@@ -235,14 +235,14 @@ def _aval(shape: Sequence[Any], dtype: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(tuple(shape), jax.dtypes.canonicalize_dtype(np.dtype(dtype)))
 
 
-def _write(path: Path, program: bytes, held: Mapping[str, np.ndarray] | None) -> None:
+def _write(path: Path, program: bytes, constants: Mapping[str, np.ndarray] | None) -> None:
     """Write both files, or neither."""
-    if held is None:
+    if constants is None:
         with atomic_writes(path) as (file,):
             file.write(program)
         return
     buffer = BytesIO()
-    np.savez(buffer, **held)  # pyright: ignore[reportArgumentType]
+    np.savez(buffer, **constants)  # pyright: ignore[reportArgumentType]
     with atomic_writes(path.with_suffix(".npz"), path) as (arrays, file):
         arrays.write(buffer.getvalue())
         file.write(program)

@@ -1,1 +1,1 @@
-"""This package tells XLA how arrays are split over a mesh of devices, and makes explicit axes auto ones."""
+"""Shardings of arrays over a mesh of devices, for XLA, and conversion of explicit axes to auto axes."""

@@ -1,6 +1,6 @@
 """Arrays on explicit axes of a mesh, as arrays on auto axes and back.
 
-An axis that is "explicit", as those of `jax.make_mesh` are, asks every operation for the sharding of its result, which
+An axis that is "explicit", as those of `jax.make_mesh` are, needs the sharding of every operation's result, which
 operators written for one device do not give: arrays on such a mesh are taken with the same buffers and the same split,
 as arrays on auto axes (`on_auto_axes`), for which XLA decides.
 """
@@ -75,17 +75,17 @@ def lying_like(values: Mapping[str, Any], models: Mapping[str, Any]) -> dict[str
 
 
 def outputs_lying_like(outputs: Sequence[Any], symbol: Symbol, args: Mapping[str, Any]) -> list[Any]:
-    """Return outputs, on explicit axes where arguments are. Those that are traced are split as their node's
-    `__sharding__` says, or along the first axis like the first argument of as many samples; else each is whole on every
+    """Return outputs, on explicit axes where arguments are. Those that are traced are split by their node's
+    `__sharding__`, or along the first axis like the first argument of as many samples; else each is whole on every
     device."""
     shardings = [_explicit(args.get(name)) for name in symbol.list_arguments()]
-    mesh = next((each.mesh for each in shardings if each is not None), None)
+    mesh = next((sharding.mesh for sharding in shardings if sharding is not None), None)
     if mesh is None:
         return list(outputs)
     split: dict[int, Any] = {}
-    for name, each in zip(symbol.list_arguments(), shardings, strict=True):
-        if each is not None and np.ndim(args[name]):
-            split.setdefault(args[name].shape[0], each.spec[0] if each.spec else None)
+    for name, sharding in zip(symbol.list_arguments(), shardings, strict=True):
+        if sharding is not None and np.ndim(args[name]):
+            split.setdefault(args[name].shape[0], sharding.spec[0] if sharding.spec else None)
 
     def spec(entry: NodeEntry, output: Any) -> PartitionSpec:
         if not isinstance(output, Tracer):

@@ -36,8 +36,8 @@ _EXAMPLE = "sharding=[('fc1_weight', PartitionSpec('model', None))]"
 class Placement:
     """The sharding of every array of a network, over a mesh with auto axes or on one device.
 
-    word: one of `WORDS`; None where rules say it, each of which matches some parameter. data_axis: the axes of the mesh
-    that batches are split over. declared: what the graph says of variables by name, which comes before all else.
+    word: one of `WORDS`; None with rules, each of which matches some parameter. data_axis: the axes of the mesh
+    that batches are split over. declared: the graph's own shardings of variables by name, which come before all else.
     device: without a mesh the sharding of all arrays; None: they are where JAX puts them.
     """
 
@@ -73,7 +73,7 @@ class Placement:
         return 1 if self.mesh is None else len({device.process_index for device in self.mesh.devices.flat})
 
     def input(self, name: str, shape: Shape) -> Any:
-        """Return the sharding of an input: split as a batch is, unless the graph says otherwise."""
+        """Return the sharding of an input: split as a batch is, unless the graph declares another split."""
         if self.mesh is None:
             return self.device
         if name in self.declared:
@@ -116,14 +116,14 @@ class Placement:
         if fitting:
             at = max(fitting, key=lambda i: (shape[i], -i))
             return self.sharding(*(None,) * at, self.data_axis)
-        left: list[int] = list(shape)
+        sizes_left: list[int] = list(shape)
         dealt: list[tuple[str, ...]] = [()] * len(shape)
         for axis in sorted(self.data_axis, key=lambda axis: -self._sizes[axis]):
             count = self._sizes[axis]
-            fitting = [i for i, size in enumerate(left) if size and size % count == 0]
+            fitting = [i for i, size in enumerate(sizes_left) if size and size % count == 0]
             if fitting:
-                at = max(fitting, key=lambda i: (left[i], -i))
-                left[at], dealt[at] = left[at] // count, (*dealt[at], axis)
+                at = max(fitting, key=lambda i: (sizes_left[i], -i))
+                sizes_left[at], dealt[at] = sizes_left[at] // count, (*dealt[at], axis)
         return self.sharding(*(axes or None for axes in dealt)) if any(dealt) else self.sharding()
 
     def _check_rules(self, names: Iterable[str]) -> None:
@@ -189,8 +189,8 @@ def make_placement(
 ) -> Placement:
     """Return the placement of a network's arrays on a mesh; without one, where JAX puts them. sharding: one of `WORDS`,
     or rules, which leave whole what none of them matches. data_axis: the axis, or axes, of the mesh that batches are
-    split over. symbol: the network, whose variables may say by `__sharding__` how they are split. Raises TrainingError;
-    PassError for axes in the graph that the mesh lacks."""
+    split over. symbol: the network, whose variables may declare by `__sharding__` how they are split. Raises
+    TrainingError; PassError for axes in the graph that the mesh lacks."""
     if mesh is None:
         if isinstance(sharding, str) and sharding == "replicate":
             return DEFAULT_PLACEMENT
@@ -214,14 +214,14 @@ def make_placement(
     return Placement(auto_mesh(mesh), None, _rules(sharding, mesh), axes, declared)
 
 
-def _rules(given: Any, mesh: Mesh) -> Rules:
-    rules = tuple(given.items()) if isinstance(given, Mapping) else given
+def _rules(value: Any, mesh: Mesh) -> Rules:
+    rules = tuple(value.items()) if isinstance(value, Mapping) else value
     if not isinstance(rules, list | tuple) or not all(
         isinstance(rule, tuple) and len(rule) == 2 and isinstance(rule[0], str) and isinstance(rule[1], PartitionSpec)
         for rule in rules
     ):
         expected = f"one of {listed(WORDS)}, or pairs of a pattern and a PartitionSpec"
-        raise TrainingError("Wrong sharding", param="sharding", expected=expected, got=repr(given), fix=f"{_EXAMPLE}.")
+        raise TrainingError("Wrong sharding", param="sharding", expected=expected, got=repr(value), fix=f"{_EXAMPLE}.")
     for pattern, spec in rules:
         used = [axis for entry in spec if entry for axis in ((entry,) if isinstance(entry, str) else entry)]
         check_axes(mesh, used, f"The PartitionSpec for {pattern!r}")

@@ -51,9 +51,9 @@ class Function:
     common: str = ""
     defaults: list[str | None] = field(default_factory=list)
 
-    def call(self, inputs: tuple[int, ...], given: Given, outputs: tuple[int, ...], name: str, other: str) -> Call:
+    def call(self, inputs: tuple[int, ...], values: Given, outputs: tuple[int, ...], name: str, other: str) -> Call:
         """Return a call of the function; its literals, and what else it needs, such as `p`, are added in print."""
-        strings, consts = given
+        strings, consts = values
         arguments = [marker(kind, i) for kind, row in ((STRING, strings), (INPUT, inputs)) for i in range(len(row))]
         template = f"{marker(FUNCTION, self.name)}{', '.join(arguments)}{marker(END, self.name)})"
         return Call(template, inputs, tuple(strings), tuple(consts), outputs, name or other)
@@ -140,12 +140,12 @@ def abstract(
 
     by_number: of the turns of a loop, the name of a number by which strings are told apart rather than by beginnings.
     """
-    given: list[Given] = [([], []) for _ in rows]
+    arguments: list[Given] = [([], []) for _ in rows]
     numbers = _Numbers(names, by_number)
     parameters: dict[tuple[str, ...], str] = {}
     strings = _strings([row[0] for row in rows], names, parameters, numbers)
     for column in parameters:
-        for (texts, _), text in zip(given, column, strict=True):
+        for (texts, _), text in zip(arguments, column, strict=True):
             texts.append(text)
     consts: list[str] = []
     literals: dict[tuple[str, ...], str] = {}
@@ -158,12 +158,12 @@ def abstract(
         else:
             if texts not in literals:
                 literals[texts] = names.new(hint)
-                for (_, values), text in zip(given, texts, strict=True):
+                for (_, values), text in zip(arguments, texts, strict=True):
                     values.append((hint, text))
             consts.append(expression(literals[texts]))
-    for place, (_, values) in enumerate(given):
+    for place, (_, values) in enumerate(arguments):
         values[:0] = [(_NUMBER, str(vector[place])) for vector in numbers.vectors]
-    return Abstraction([*parameters.values()], [*numbers.names, *literals.values()], strings, consts, given)
+    return Abstraction([*parameters.values()], [*numbers.names, *literals.values()], strings, consts, arguments)
 
 
 class _Numbers:
@@ -178,25 +178,25 @@ class _Numbers:
         """Return the expression of a number in each occurrence."""
         if len(set(vector)) == 1:
             return str(vector[0])
-        for name, known in zip(self.names, self.vectors, strict=True):
-            times, rest = self._line(vector, known)
-            if rest is not None:
-                shift = f" {'+' if rest > 0 else '-'} {abs(rest)}" if rest else ""
+        for name, other in zip(self.names, self.vectors, strict=True):
+            times, offset = self._line(vector, other)
+            if offset is not None:
+                shift = f" {'+' if offset > 0 else '-'} {abs(offset)}" if offset else ""
                 return expression(f"{name if times == 1 else f'{times} * {name}'}{shift}")
         self.names.append(self._scope.new(self.preferred or hint, "number"))
         self.vectors.append(vector)
         return expression(self.names[-1])
 
     def tells(self, vector: list[int]) -> bool:
-        """Return whether the number of each turn of a loop is told by another one."""
-        return bool(self.preferred) and any(self._line(vector, known)[1] is not None for known in self.vectors)
+        """Return whether the number of each turn of a loop follows from another one."""
+        return bool(self.preferred) and any(self._line(vector, other)[1] is not None for other in self.vectors)
 
-    def _line(self, vector: list[int], known: list[int]) -> tuple[int, int | None]:
+    def _line(self, vector: list[int], other: list[int]) -> tuple[int, int | None]:
         """Return the factor and the sum that make a number of another one, the sum None where there are none such: of
         two occurrences, or outside of loops, the factor is 1."""
-        across = known[1] - known[0]
+        across = other[1] - other[0]
         times = (vector[1] - vector[0]) // across if self.preferred and len(vector) > 2 and across else 1
-        rests = {a - times * b for a, b in zip(vector, known, strict=True)}
+        rests = {a - times * b for a, b in zip(vector, other, strict=True)}
         return times, rests.pop() if len(rests) == 1 and times else None
 
 
@@ -421,8 +421,8 @@ def _as_function(
         ([s for call in window for s in call.strings], [c for call in window for c in call.consts])
         for window in windows
     ]
-    made = abstract(rows, names)
-    strings, consts = iter(made.strings), iter(made.consts)
+    abstraction = abstract(rows, names)
+    strings, consts = iter(abstraction.strings), iter(abstraction.consts)
     calls = [
         replace(
             call,
@@ -433,17 +433,17 @@ def _as_function(
     ]
     outer = [_outer(window) for window in windows]
     results = [tuple(window[p].outputs[i] for p, i in spots) for window in windows]
-    function = Function(name, made.names, made.literals, outer[0], names, calls=calls, results=results[0])
+    function = Function(name, abstraction.names, abstraction.literals, outer[0], names, calls=calls, results=results[0])
     function.common = common_start(windows[0])
     return function, [
-        function.call(inputs, given, outputs, common_start(window), window[-1].name)
-        for window, inputs, given, outputs in zip(windows, outer, made.given, results, strict=True)
+        function.call(inputs, arguments, outputs, common_start(window), window[-1].name)
+        for window, inputs, arguments, outputs in zip(windows, outer, abstraction.given, results, strict=True)
     ]
 
 
 def _outer(window: Sequence[Call]) -> tuple[int, ...]:
-    made = {slot for call in window for slot in call.outputs}
-    return tuple(dict.fromkeys(slot for call in window for slot in call.inputs if slot not in made))
+    outputs = {slot for call in window for slot in call.outputs}
+    return tuple(dict.fromkeys(slot for call in window for slot in call.inputs if slot not in outputs))
 
 
 def common_start(window: Sequence[Call]) -> str:

@@ -72,14 +72,14 @@ class Body:
     def equations(self) -> list[Equation]:
         """Return the equations that results need, each after those it needs itself."""
         order: list[Equation] = []
-        seen: set[int] = set()
+        visited: set[int] = set()
         stack: list[tuple[Equation, bool]] = [(e, False) for r in reversed(self.results) if (e := self._maker(r))]
         while stack:
             equation, done = stack.pop()
             if done:
                 order.append(equation)
-            elif id(equation) not in seen:
-                seen.add(id(equation))
+            elif id(equation) not in visited:
+                visited.add(id(equation))
                 stack.append((equation, True))
                 stack += [(e, False) for atom in reversed(equation.inputs) if (e := self._maker(atom))]
         return order
@@ -127,17 +127,17 @@ def _constant(value: Any) -> Constant:
 
 
 def _inlined(jaxpr: Any, arguments: Sequence[Atom]) -> list[Atom]:
-    known: dict[Any, Atom] = dict(zip((*jaxpr.constvars, *jaxpr.invars), arguments, strict=True))
+    atoms: dict[Any, Atom] = dict(zip((*jaxpr.constvars, *jaxpr.invars), arguments, strict=True))
 
     def read(atom: Any) -> Atom:
         if not hasattr(atom, "val"):  # it is no literal
-            return known[atom]
+            return atoms[atom]
         aval: Any = atom.aval
         return _constant(np.asarray(atom.val, aval.dtype))
 
     for eqn in jaxpr.eqns:
         inputs = [read(atom) for atom in eqn.invars]
-        known.update(zip(eqn.outvars, _results(eqn, inputs), strict=True))
+        atoms.update(zip(eqn.outvars, _results(eqn, inputs), strict=True))
     return [read(atom) for atom in jaxpr.outvars]
 
 

@@ -60,7 +60,7 @@ class Code:
 
 
 class _Broadcast(NamedTuple):
-    """An array that is the source's, repeated: the text is decided by who reads it."""
+    """An array that is the source's, repeated: its readers decide the text."""
 
     source: Atom
     dims: tuple[int, ...]
@@ -206,35 +206,35 @@ class _Printer:
         return _NAME.sub(lambda word: marker(DIM, word[0]), text)
 
     def text(self, atom: Atom, *, strong: bool = True) -> Expr:
-        """Return an atom. strong: a number has its dtype, as nothing beside it says it."""
+        """Return an atom. strong: a number is written with its dtype, because no operand beside it has one."""
         if isinstance(atom, Constant):
-            found = self.tables.get((id(atom), self.indent)) or self.constant(atom.array, strong)
-            if atom.array.ndim and not found.text.isidentifier() and atom.array.size > 4:
+            printed = self.tables.get((id(atom), self.indent)) or self.constant(atom.array, strong)
+            if atom.array.ndim and not printed.text.isidentifier() and atom.array.size > 4:
                 name = self.names.new("numbers")
-                self.write(f"{name} = {found.text}")
-                found = self.tables[id(atom), self.indent] = Expr(name)
-            return found
-        known = self.known[id(atom)]
-        return known if isinstance(known, Expr) else Expr(self.repeated(known, atom.dtype))
+                self.write(f"{name} = {printed.text}")
+                printed = self.tables[id(atom), self.indent] = Expr(name)
+            return printed
+        form = self.known[id(atom)]
+        return form if isinstance(form, Expr) else Expr(self.repeated(form, atom.dtype))
 
     def texts(self, atoms: Sequence[Atom]) -> list[str]:
         """Return atoms as arguments."""
         return [self.text(atom).text for atom in atoms]
 
-    def repeated(self, known: _Broadcast, dtype: Any) -> str:
+    def repeated(self, form: _Broadcast, dtype: Any) -> str:
         """Return a broadcast that nothing beside it makes."""
-        source, shape = known.source, known.shape
+        source, shape = form.source, form.shape
         if isinstance(source, Constant) and not source.shape:
             fill = {"0": "zeros", "1": "ones"}.get(number_text(source.array).removesuffix(".0"))
             parts = [self.const("shape", shape), *([] if fill else [self.text(source, strong=False).text])]
             return f"jnp.{fill or 'full'}({', '.join([*parts, dtype_text(dtype)])})"
         inner = self.text(source)
-        if known.dims and sorted(map(str, source.shape)) == sorted(map(str, (s for s in shape if s != 1))):
-            parts = [":" if axis in known.dims else "None" for axis in range(len(shape))]
+        if form.dims and sorted(map(str, source.shape)) == sorted(map(str, (s for s in shape if s != 1))):
+            parts = [":" if axis in form.dims else "None" for axis in range(len(shape))]
             while parts[-1] == ":":
                 parts.pop()
             return f"{inner.within(Level.ATOM)}[{', '.join(parts)}]"
-        index = known.subscript()
+        index = form.subscript()
         array = inner.within(Level.ATOM) + index if index else inner.text
         return f"jnp.broadcast_to({array}, {self.const('shape', shape)})"
 
@@ -264,18 +264,18 @@ class _Printer:
     def operands(self, e: Equation) -> list[Expr]:
         """Return the operands of an elementwise operation that broadcasts as NumPy does."""
         atoms = e.inputs[1:] + e.inputs[:1] if e.name == "select_n" else e.inputs
-        known = [None if isinstance(a, Constant) else self.known[id(a)] for a in atoms]
-        seen = [k.sizes() if isinstance(k, _Broadcast) else a.shape for k, a in zip(known, atoms, strict=True)]
-        for place, one in enumerate(known):
-            if isinstance(one, _Broadcast) and not _covers(seen, e.outputs[0].shape):
-                seen[place], known[place] = one.shape, None
+        forms = [None if isinstance(a, Constant) else self.known[id(a)] for a in atoms]
+        shapes = [k.sizes() if isinstance(k, _Broadcast) else a.shape for k, a in zip(forms, atoms, strict=True)]
+        for place, one in enumerate(forms):
+            if isinstance(one, _Broadcast) and not _covers(shapes, e.outputs[0].shape):
+                shapes[place], forms[place] = one.shape, None
         texts: list[Expr] = []
         # All say a dtype but numbers and broadcast numbers.
         weak = all(
             isinstance(a, Constant) or (isinstance(k, _Broadcast) and isinstance(k.source, Constant))
-            for a, k in zip(atoms[:2], known[:2], strict=True)
+            for a, k in zip(atoms[:2], forms[:2], strict=True)
         )
-        for atom, one in zip(atoms, known, strict=True):
+        for atom, one in zip(atoms, forms, strict=True):
             if isinstance(one, _Broadcast):
                 source, index = self.text(one.source, strong=weak), one.subscript()
                 texts.append(Expr(source.within(Level.ATOM) + index) if index else source)
@@ -494,10 +494,12 @@ class _Printer:
 
     def made_column(self, atom: Atom) -> Atom | None:
         """Return what an array repeats with another axis at its end, if it does."""
-        made = self.known.get(id(atom))
-        is_column = isinstance(made, _Broadcast) and made.dims == tuple(range(len(made.shape) - 1))
+        value = self.known.get(id(atom))
+        is_column = isinstance(value, _Broadcast) and value.dims == tuple(range(len(value.shape) - 1))
         return (
-            made.source if isinstance(made, _Broadcast) and is_column and made.source.shape == made.shape[:-1] else None
+            value.source
+            if isinstance(value, _Broadcast) and is_column and value.source.shape == value.shape[:-1]
+            else None
         )
 
     def indexed(self, e: Equation, *more: str, **options: Any) -> Expr:
@@ -629,7 +631,7 @@ def _unusual(params: Mapping[str, Any], **usual: Any) -> dict[str, Any]:
 
 
 def _repeated_number(atom: Atom) -> int | None:
-    """Return the number that is each element of an array, where the array says it."""
+    """Return the number that is each element of an array, where it is one."""
     atom = repeated(atom)
     if isinstance(atom, Constant) and atom.array.size and (atom.array == atom.array.flat[0]).all():
         return int(atom.array.flat[0])

@@ -81,9 +81,9 @@ def with_idioms(body: Body) -> Body:
         outputs = set(map(id, equation.outputs))
         # The larger of two numbers inside a formula is no activation.
         if outputs & read and (equation.name != "max" or outputs & results or made(equation.inputs[1], "slice")):
-            found = _function(equation) or _windows(equation)
-            if found is not None:
-                equation.name, equation.inputs, equation.params = found
+            idiom = _function(equation) or _windows(equation)
+            if idiom is not None:
+                equation.name, equation.inputs, equation.params = idiom
         if outputs & read:
             read.update(map(id, equation.inputs))
     return body
@@ -131,9 +131,9 @@ def _match(pattern: Atom, atom: Atom, bound: dict[int, Atom]) -> bool:
         return number.dtype == atom.dtype and np.array_equal(number.array, atom.array)
     if isinstance(pattern, Constant) or pattern.shape != atom.shape or pattern.dtype != atom.dtype:
         return False
-    known = bound.get(id(pattern))
-    if known is not None:
-        return known is atom
+    partner = bound.get(id(pattern))
+    if partner is not None:
+        return partner is atom
     if pattern.made_by is not None:
         maker = made(atom, pattern.made_by.name)
         if maker is None or not _same(pattern.made_by, maker, bound):

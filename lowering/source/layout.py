@@ -114,7 +114,7 @@ def _is_subscript(text: str, opens: int) -> bool:
 
 def _brackets(text: str) -> list[tuple[int, int]]:
     """Return where each of the outermost brackets with something in it opens and closes."""
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     stack: list[int] = []
     for place, letter in _code(text):
         if letter in _PAIRS:
@@ -122,8 +122,8 @@ def _brackets(text: str) -> list[tuple[int, int]]:
         elif letter in _PAIRS.values() and stack:  # the rest of a statement begins with one that closes
             start = stack.pop()
             if not stack and place - start > 1:
-                found.append((start, place))
-    return found
+                pairs.append((start, place))
+    return pairs
 
 
 def _free(text: str) -> list[int]:

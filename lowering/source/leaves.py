@@ -38,13 +38,13 @@ class Leaf:
         self.inputs = tuple(slot for slot in node.inputs if slot not in params)
         self.arrays = self._array_names()
         self._stored = {place for place in node.states if self.is_custom is False}
-        kept = [p for p, slot in enumerate(node.outputs) if p not in self._stored or slot in read]
-        self.outputs, self._kept = tuple(node.outputs[p] for p in kept), kept
+        read_places = [p for p, slot in enumerate(node.outputs) if p not in self._stored or slot in read]
+        self.outputs, self._kept = tuple(node.outputs[p] for p in read_places), read_places
         places = iter(range(len(self.inputs)))
         self._texts = [self._param(params[s]) if s in params else marker(INPUT, next(places)) for s in node.inputs]
         self._codes = self._different(map(self._code, node.bodies()))
         first = self._codes[0]
-        self.is_function = self.is_custom or len(self._codes) > 1 or bool(first.statements) or len(kept) != 1
+        self.is_function = self.is_custom or len(self._codes) > 1 or bool(first.statements) or len(read_places) != 1
 
     def _param(self, name: str) -> str:
         return f"{marker(WORD, 'p')}[{self._string(name)}]"
@@ -115,15 +115,15 @@ class Leaf:
 
     def _different(self, codes: Iterable[Code]) -> list[Code]:
         """Return the codes at inference and in training: one where they are the same."""
-        found: list[Code] = []
+        distinct: list[Code] = []
         before = len(self.consts)
         for code in codes:
-            if found and self._text(code) == self._text(found[0]):
+            if distinct and self._text(code) == self._text(distinct[0]):
                 del self.consts[before:]
             else:
-                found.append(code)
+                distinct.append(code)
             before = len(self.consts)
-        return found
+        return distinct
 
     def _by_mode(self, texts: Sequence[list[str]]) -> list[str]:
         """Return the statements of a function that may be another in training."""
@@ -163,6 +163,6 @@ def _returned(code: Code) -> list[str]:
     for several, count in code.lists.items():
         plain = [replaced(text, {CONST: lambda i: code.consts[int(i)][1]}) for text in texts]
         if plain == [plain[0].replace(f"{several}[0]", f"{several}[{i}]") for i in range(count)]:
-            each = texts[0].replace(f"{several}[0]", "each")
-            texts = [several if each == "each" else f"[{each} for each in {several}]"]
+            element = texts[0].replace(f"{several}[0]", "each")
+            texts = [several if element == "each" else f"[{element} for each in {several}]"]
     return with_return(code.statements, ", ".join(texts))

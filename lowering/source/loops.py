@@ -69,13 +69,13 @@ def with_loops(calls: list[Call], results: Iterable[int], names: Names, *, sever
     for slot in results:
         readers[slot].append(len(calls))
     elements = {s: (call.outputs, i) for call in calls if len(call.outputs) > MANY for i, s in enumerate(call.outputs)}
-    made: list[Call] = []
+    steps: list[Call] = []
     tried: set[tuple[int, int]] = set()
     start = 0
     while start < len(calls):
         best = next(_candidates(calls, kinds, start, readers, elements, several, tried), None)
         if best is None:
-            made.append(calls[start])
+            steps.append(calls[start])
             start += 1
             continue
         begin, period, turns, flow = best
@@ -83,9 +83,9 @@ def with_loops(calls: list[Call], results: Iterable[int], names: Names, *, sever
             [calls[begin + k * period : begin + (k + 1) * period] for k in range(turns)], flow, elements, names
         )
         elements |= {slot: (row, i) for row in loop.collected.values() for i, slot in enumerate(row)}
-        made += [*calls[start:begin], loop]
+        steps += [*calls[start:begin], loop]
         start = begin + period * turns
-    return made
+    return steps
 
 
 def _candidates(
@@ -107,7 +107,7 @@ def _candidates(
             continue
         if several:
             tried.add((period, end))
-        found: list[tuple[int, int, int, _Flow]] = []
+        flows: list[tuple[int, int, int, _Flow]] = []
         for begin in range(start, start + period):
             most = (end - begin) // period + 1
             fewest = most if several or period > 1 else _FEW_TURNS + 1  # a chain of blocks may end before others begin
@@ -115,10 +115,10 @@ def _candidates(
                 rows = [calls[begin + k * period : begin + (k + 1) * period] for k in range(turns)]
                 flow = _flow(rows, begin, readers, elements)
                 if flow is not None and (flow.items or (flow.carried and (flow.collected or not several))):
-                    found.append((begin, period, turns, flow))
+                    flows.append((begin, period, turns, flow))
                     break
-        if found:
-            yield min(found, key=lambda one: (len(one[3].carried) + len(one[3].collected), one[0]))
+        if flows:
+            yield min(flows, key=lambda one: (len(one[3].carried) + len(one[3].collected), one[0]))
 
 
 def _flow(
@@ -128,7 +128,7 @@ def _flow(
     elements: Mapping[int, tuple[Sequence[int], int]],
 ) -> _Flow | None:
     """Return how values flow through turns; None where they are no loop."""
-    made = [{s: (p, i) for p, call in enumerate(turn) for i, s in enumerate(call.outputs)} for turn in turns]
+    makers = [{s: (p, i) for p, call in enumerate(turn) for i, s in enumerate(call.outputs)} for turn in turns]
     period, end = len(turns[0]), begin + len(turns) * len(turns[0])
     if any(call.template == "\ue000i0\ue001" for call in turns[0]):
         return None  # another name for an array is no step
@@ -137,17 +137,17 @@ def _flow(
     for place in range(period):
         for number in range(len(turns[0][place].inputs)):
             vector = tuple(turn[place].inputs[number] for turn in turns)
-            inside = {one.get(slot) for one, slot in zip(made, vector, strict=True)}
-            before = {one.get(slot) for one, slot in zip(made, vector[1:], strict=False)}
+            inside = {one.get(slot) for one, slot in zip(makers, vector, strict=True)}
+            before = {one.get(slot) for one, slot in zip(makers, vector[1:], strict=False)}
             if len(inside) == 1 and (spot := inside.pop()):
                 flow.sources[place, number] = spot
                 continue
             if vector not in kinds:
                 kinds[vector] = vector[0] if len(set(vector)) == 1 else next(_FRESH)
                 if len(set(vector)) == 1:
-                    if vector[0] in made[0]:
+                    if vector[0] in makers[0]:
                         return None
-                elif len(before) == 1 and (spot := before.pop()) and not any(vector[0] in one for one in made):
+                elif len(before) == 1 and (spot := before.pop()) and not any(vector[0] in one for one in makers):
                     flow.carried.append((vector[0], kinds[vector], spot))
                 elif all(slot in elements for slot in vector) and len({id(elements[s][0]) for s in vector}) == 1:
                     flow.items.append((kinds[vector], vector))
@@ -155,7 +155,7 @@ def _flow(
                     return None
             flow.sources[place, number] = kinds[vector]
     after = {spot for _, _, spot in flow.carried}
-    for k, one in enumerate(made):
+    for k, one in enumerate(makers):
         for slot, spot in one.items():
             place = begin + k * period
             later = [reader for reader in readers.get(slot, ()) if reader >= place + period]
@@ -176,8 +176,8 @@ def _loop(
         ([s for call in turn for s in call.strings], [*(c for call in turn for c in call.consts), *indices])
         for turn, indices in zip(turns, places, strict=True)
     ]
-    made = abstract(rows, names, "i")
-    strings, consts = iter(made.strings), iter(made.consts)
+    abstraction = abstract(rows, names, "i")
+    strings, consts = iter(abstraction.strings), iter(abstraction.consts)
     first, last = turns[0], turns[-1]
     inner = [
         replace(
@@ -210,6 +210,6 @@ def _loop(
         items=items,
         collected=collected,
         last=final,
-        variables=[*made.names, *made.literals],
-        rows=[[*((s, True) for s in one[0]), *((text, False) for _, text in one[1])] for one in made.given],
+        variables=[*abstraction.names, *abstraction.literals],
+        rows=[[*((s, True) for s in one[0]), *((text, False) for _, text in one[1])] for one in abstraction.given],
     )

@@ -45,15 +45,15 @@ from lowering.source.values import dtype_text, tuple_text
 __all__ = ["module_text"]
 
 _FIRST, _LAST = ("p", "states"), ("train", "key")
-"""Words that functions hand on, before and after their other arguments."""
+"""Words that functions pass on, before and after their other arguments."""
 
 _RETURN = re.compile(r"^( *return )(.*)")
 _RUN = re.compile(r"(\[?)\b(\w+)\[0\]((?:, \2\[[0-9]+\])+)(\]?)")
 
 
 def module_text(network: Traced, data: Sequence[str], title: str) -> str:
-    """Return the module. data: the variables that `forward` takes one by one, the others are in `params`. title:
-    what the docstring says."""
+    """Return the module. data: the variables that `forward` takes one by one, the others are in `params`. title: the
+    docstring."""
     return _Module(network, data).text(title)
 
 
@@ -138,14 +138,14 @@ class _Module:
     def _function(self, group: Sequence[Leaf]) -> dict[int, list[Call]]:
         """Define the function of nodes that are alike; return their calls."""
         first, names = group[0], Names(RESERVED, self._globals)
-        made = abstract([(leaf.strings, leaf.consts) for leaf in group], names)
+        abstraction = abstract([(leaf.strings, leaf.consts) for leaf in group], names)
         arrays = [names.new(text) for text in first.arrays]
-        function = Function(self._node_name(first), made.names, made.literals, (), names, arrays=arrays)
-        function.lines = [rendered(line, arrays, made.strings, made.consts) for line in first.lines()]
+        function = Function(self._node_name(first), abstraction.names, abstraction.literals, (), names, arrays=arrays)
+        function.lines = [rendered(line, arrays, abstraction.strings, abstraction.consts) for line in first.lines()]
         self._functions[function.name] = function
         return {
-            id(leaf): [function.call(leaf.inputs, given, leaf.outputs, leaf.name, "")]
-            for leaf, given in zip(group, made.given, strict=True)
+            id(leaf): [function.call(leaf.inputs, arguments, leaf.outputs, leaf.name, "")]
+            for leaf, arguments in zip(group, abstraction.given, strict=True)
         }
 
     def _custom(self, group: Sequence[Leaf]) -> dict[int, list[Call]]:
@@ -381,18 +381,18 @@ class _Module:
     def _main(self, calls: list[Call]) -> list[str]:
         slots = {slot: self._arguments[name] for slot, name in self._data.items()}
         order = list(self._arguments.values())
-        made = self._statements(calls, slots, self._main_names, self._results, common_start(calls))
+        statements = self._statements(calls, slots, self._main_names, self._results, common_start(calls))
         texts = [slots[slot] for slot in self._results]
         every = _RUN.sub(self._run_of, ", ".join(texts))
         result = (
             every if len(texts) == 1 else f"({every},)" if every.startswith("*") and ", " not in every else f"({every})"
         )
-        words = _words(made)
+        words = _words(statements)
         has_states = "states" in words
         self.options = [word for word in _LAST if word in words or (word == "train" and has_states)]
         sizes = [
             f"{self._size(dim)} = {slots[slot]}.shape[{axis}]"
-            for dim in _dims(made)
+            for dim in _dims(statements)
             for slot, axis in [_size_in(dim, self._data, self._network)]
         ]
         more = ", ".join({"train": "train=False", "key": "key=None"}[word] for word in self.options)
@@ -401,7 +401,7 @@ class _Module:
         outs = ", ".join(self._shape(slot) for slot in self._results)
         about = f"{shapes} -> {outs}" if shapes else f"Return the outputs {outs}"
         about = f"{about}{', and in training the states' if has_states else ''}."
-        lines = [*sizes, *(["states = {}"] if has_states else []), *made, returned]
+        lines = [*sizes, *(["states = {}"] if has_states else []), *statements, returned]
         head = f"def forward({', '.join(['params', *order, *(['*', more] if more else [])])}):"
         return [
             *laid_out(head),

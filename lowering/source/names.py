@@ -63,7 +63,7 @@ class Names:
         return name
 
     def table(self, text: str) -> str:
-        """Return the name of a text of the module, which is one however often it is asked for."""
+        """Return the name of a text of the module, the same in each call."""
         if text not in self.tables:
             self.tables[text] = f"NUMBERS_{len(self.tables) + 1}"
         return self.tables[text]

@@ -46,9 +46,9 @@ def to_source(
     """Return the network as a Python module that needs JAX alone: `forward(params, data, *, train=False, key=None)`.
 
     A node that was given a name is a variable of that name, blocks that repeat are a function, and each operator is
-    what its rule does on any platform. `train=` and `key=` are there where the network asks; in training a network with
-    states returns `(outputs, states)`. `jax.grad` of it is MXNet's gradient, loss heads included. `load` reads the
-    arrays that `save_source` writes beside it.
+    what its rule does on any platform. `train=` and `key=` are there where the network needs them; in training a
+    network with states returns `(outputs, states)`. `jax.grad` of it is MXNet's gradient, loss heads included. `load`
+    reads the arrays that `save_source` writes beside it.
 
     Args:
         symbol: the network.
@@ -79,12 +79,12 @@ def to_source(
             expected=f"names among {plain_list(names)}",
         )
     inputs = described(shapes or {}, known_dtypes(dtypes or {}))
-    held = {
+    avals = {
         name: jax.ShapeDtypeStruct(np.shape(array), jax.dtypes.canonicalize_dtype(array.dtype))
         for name, array in arrays.items()
         if name in names
     }
-    program = traced(network, _declared(network) | held | inputs, wrt)
+    program = traced(network, _declared(network) | avals | inputs, wrt)
     data = [name for name in names if name in inputs] + program.head_grads
     about = "the program of MXGradient" if wrt is not None else "plain JAX"
     name = identifier(symbol.name or "", "network")
@@ -93,13 +93,13 @@ def to_source(
 
 
 def _declared(network: Symbol) -> dict[str, jax.ShapeDtypeStruct]:
-    """Return the variables whose shapes the network tells by itself."""
+    """Return the variables whose shapes the network itself decides."""
     shapes, dtypes = network.infer_shape_partial(), network.infer_type_partial()
     names = [*network.list_arguments(), *network.list_auxiliary_states()]
-    told = zip(names, [*shapes[0], *shapes[2]], [*dtypes[0], *dtypes[2]], strict=True)
+    rows = zip(names, [*shapes[0], *shapes[2]], [*dtypes[0], *dtypes[2]], strict=True)
     return {
         name: jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(dtype or np.float32))
-        for name, shape, dtype in told
+        for name, shape, dtype in rows
         if shape and 0 not in shape
     }
 
@@ -127,8 +127,8 @@ def save_source(
     source = to_source(symbol, args, aux, shapes, **options)
     place = Path(folder)
     files = [place / f"{identifier(place.name, 'network')}.py", place / "weights.npz"]
-    known = {*symbol.list_arguments(), *symbol.list_auxiliary_states()} - set(shapes or ())
-    arrays = {name: array for name, array in {**args, **(aux or {})}.items() if name in known}
+    names = {*symbol.list_arguments(), *symbol.list_auxiliary_states()} - set(shapes or ())
+    arrays = {name: array for name, array in {**args, **(aux or {})}.items() if name in names}
     place.mkdir(parents=True, exist_ok=True)
     with atomic_writes(files[1], files[0]) as (weights, text):
         weights.write(_archive(arrays))

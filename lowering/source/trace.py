@@ -35,7 +35,8 @@ def refusal(node: Node, reason: str) -> LoweringError:
 @dataclass(frozen=True, eq=False)
 class TracedNode:
     """One node. inputs, outputs: slots; outputs are those that something reads. states: names of states that it writes,
-    by place among `outputs`. bodies: of `key, *inputs`, at inference and in training; the same where it does not ask.
+    by place among `outputs`. bodies: of `key, *inputs`, at inference and in training; the same if training changes
+    nothing.
     backward: likewise of `key, *inputs, *cotangents`, for a node whose gradient is not the derivative: the gradients of
     `wrt`."""
 
@@ -84,7 +85,7 @@ def _is_no_derivative(node: Node) -> bool:
 
 
 def _loops(body: Body) -> bool:
-    """Return whether a body has a loop of which only a run tells the length, which JAX does not differentiate."""
+    """Return whether a body has a loop whose length only a run decides, which JAX does not differentiate."""
     return any(e.name == "while" or any(map(_loops, e.bodies)) for e in body.equations())
 
 
@@ -155,15 +156,15 @@ class _Tracer:
         described = tuple((aval.shape, aval.dtype) for aval in inputs)
         plain = not {"programs", "attrs", "key"} & set(step.rule.needs)
         which = (step.rule, str(step.params), described) if plain else (step.nid,)
-        kept = (running, *which, tuple(places))
-        if kept not in self._kept:
-            self._kept[kept] = jax.make_jaxpr(call)(self._key, *inputs)
-        return self._kept[kept]
+        cache_key = (running, *which, tuple(places))
+        if cache_key not in self._kept:
+            self._kept[cache_key] = jax.make_jaxpr(call)(self._key, *inputs)
+        return self._kept[cache_key]
 
     def _with_backward(
         self, traced: TracedNode, step: Step, running: Any, inputs: Sequence[Any], places: Sequence[int], asks: bool
     ) -> TracedNode:
-        """Return the node with the gradient of its float inputs by its own rule, where it has such."""
+        """Return the node with the gradient of its float inputs by its own rule, where it has one."""
         node = traced.node
         alone, names = Node(node.attrs), [f"input{i}" for i in range(len(inputs))]
         alone.inputs = [NodeEntry(create_variable_node(name), 0, 0) for name in names]
@@ -175,8 +176,8 @@ class _Tracer:
             return traced
         shown = range(len(symbol.outputs))
         models = self._traced(running, step, inputs, shown).out_avals
-        given = [place for place in shown if place in places]
-        heads = [jax.ShapeDtypeStruct(models[place].shape, models[place].dtype) for place in given]
+        head_places = [place for place in shown if place in places]
+        heads = [jax.ShapeDtypeStruct(models[place].shape, models[place].dtype) for place in head_places]
         programs = Programs(symbol)
 
         def jaxpr(is_train: bool) -> Any:
@@ -186,7 +187,7 @@ class _Tracer:
             def call(key: Any, values: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
                 named = dict(zip(names, values, strict=True))
                 all_heads = [jnp.zeros(model.shape, model.dtype) for model in models]
-                for place, cotangent in zip(given, cotangents, strict=True):
+                for place, cotangent in zip(head_places, cotangents, strict=True):
                     all_heads[place] = cotangent
                 args = {n: v for n, v in named.items() if n not in states}
                 _, grads, _ = program(args, {n: v for n, v in named.items() if n in states}, key, all_heads)

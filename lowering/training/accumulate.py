@@ -79,9 +79,9 @@ class Accumulation:
         return [output.reshape(-1, *output.shape[2:]) for output in outputs], grads, new_aux
 
     def reduction_of(self, program: GradientProgram, arrays: Arrays, rows: int) -> Reduction:
-        """Return how the gradients of a batch's parts combine. arrays: all arguments, with a part of so many rows.
+        """Return how the gradients of a batch's parts combine. arrays: all arguments, with the rows of one part.
 
-        Raises TrainingError where it cannot be told.
+        Raises TrainingError where this cannot be found out.
         """
         return self.reduction or _reduction(program.symbol, {name: a.shape for name, a in arrays.items()}, rows)
 

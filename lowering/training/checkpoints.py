@@ -97,7 +97,7 @@ class Checkpoints:
             CheckpointError: another run holds the directory (the message has that run's data), or it cannot be written
                 to.
         """
-        held, inside = self._held, self._inside
+        was_held, inside = self._held, self._inside
         self._run = dict(run)
         self._take()
         self._inside, self._team_lives = True, team_lives
@@ -105,7 +105,7 @@ class Checkpoints:
             yield
         finally:
             self._inside, self._team_lives = inside, None
-            if not held:
+            if not was_held:
                 self._let_go()
 
     def abandon(self) -> None:
@@ -172,12 +172,12 @@ class Checkpoints:
         try:
             about = self._manager.restore(step, args=ocp.args.Composite(about=ocp.args.JsonRestore()))["about"]
             arrays = {path: (tuple(shape), dtype) for path, (shape, dtype) in about["arrays"].items()}
-            position, impl, known = about["position"], about["key"], about["format"]
+            position, impl, stored_format = about["position"], about["key"], about["format"]
         except _FAILURES as error:
             self._raise_lost(error)
             raise _unreadable(where, error) from error
-        if known != _FORMAT:
-            raise CheckpointError(f"{where} was written by another version", expected=_FORMAT, got=known)
+        if stored_format != _FORMAT:
+            raise CheckpointError(f"{where} was written by another version", expected=_FORMAT, got=stored_format)
         if like is not None:
             _check_same(where, arrays, {path: (leaf.shape, str(leaf.dtype)) for path, leaf in _listed(_tree(like))})
         try:
@@ -251,7 +251,7 @@ class Checkpoints:
         os.rename(self.directory / str(step), self.directory / f"{step}{_REPLACED}")
 
     def _take(self) -> None:
-        """Hold the directory, and know what the run before left in it."""
+        """Take the directory, and find the checkpoints that the run before left in it."""
         if self._held:
             return
         on_first(self._take_lock, f"take {self.directory} for this run")
@@ -278,7 +278,7 @@ class Checkpoints:
 
     def _tidy(self) -> None:
         """Remove what interrupted saves left, and put back what they were to replace; not in a run's directory."""
-        held = self._lock.held
+        was_held = self._lock.held
         try:
             self._lock.take({TIDYING: True})
         except (CheckpointError, OSError):  # another run's, or read-only
@@ -291,15 +291,15 @@ class Checkpoints:
                 if path.with_suffix("").exists():
                     shutil.rmtree(path, ignore_errors=True)
                 else:
-                    with suppress(OSError):  # it has become read-only: the next who can will do it
+                    with suppress(OSError):  # it has become read-only: the next run that can write will do it
                         os.rename(path, path.with_suffix(""))
         finally:
-            if not held:
+            if not was_held:
                 self._lock.let_go()
 
     def _check_writable(self, size: int) -> None:
-        """Raise OSError where no folder can be made, or no file of as many bytes, before Orbax starts threads: they
-        would wait for a folder, and log a page each of what they met."""
+        """Raise OSError if no folder, or no file of this size, can be made. It is checked before Orbax starts threads,
+        which would wait for the folder and log a page each."""
         probe = self.directory / f"{secrets.token_hex(8)}{_TEMPORARY}"
         probe.mkdir()
         try:
@@ -401,7 +401,7 @@ def _abstract(leaf: jax.Array) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding)
 
 
-def _check_same(where: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+def _check_same(where: Path, stored: Mapping[str, Any], model: Mapping[str, Any]) -> None:
     """Raise CheckpointError that lists what differs between a checkpoint and a model."""
 
     def list_rows(rows: list[str]) -> str:
@@ -409,15 +409,15 @@ def _check_same(where: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any
             f"\n    and {len(rows) - _LISTED} more" if len(rows) > _LISTED else ""
         )
 
-    both = [path for path in wanted if path in stored]
+    both = [path for path in model if path in stored]
     kinds = {
-        "missing in the checkpoint": [f"{p} {wanted[p][1]}{wanted[p][0]}" for p in wanted if p not in stored],
-        "not in the model": [f"{p} {stored[p][1]}{stored[p][0]}" for p in stored if p not in wanted],
+        "missing in the checkpoint": [f"{p} {model[p][1]}{model[p][0]}" for p in model if p not in stored],
+        "not in the model": [f"{p} {stored[p][1]}{stored[p][0]}" for p in stored if p not in model],
         "of another shape": [
-            f"{p}: {stored[p][0]} stored, {wanted[p][0]} needed" for p in both if stored[p][0] != wanted[p][0]
+            f"{p}: {stored[p][0]} stored, {model[p][0]} needed" for p in both if stored[p][0] != model[p][0]
         ],
         "of another dtype": [
-            f"{p}: {stored[p][1]} stored, {wanted[p][1]} needed" for p in both if stored[p][1] != wanted[p][1]
+            f"{p}: {stored[p][1]} stored, {model[p][1]} needed" for p in both if stored[p][1] != model[p][1]
         ],
     }
     if any(kinds.values()):

@@ -1,7 +1,7 @@
 """Inputs of a network that number something, classes or rows, and how many there are: what their values must be below.
 
-An operator that reads such a number takes any: SoftmaxOutput subtracts nothing where the class does not exist,
-Embedding reads the last row instead. Training then goes on, and learns something else.
+An operator accepts any number: for a class that does not exist SoftmaxOutput subtracts nothing, and Embedding reads the
+last row. Training would continue and learn something else.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class ClassNumbers:
 
     def __init__(self, symbol: Symbol, names: Iterable[str]):
         self._symbol = symbol
-        wanted = set(names)
+        input_names = set(names)
         self._reads: list[tuple[str, Node, Callable[[Any, list[Any]], int | None]]] = []
         for node in post_order(symbol.outputs):
             position, count = TNumbers.get(node.op, (0, None))
             if count is not None and position < len(node.inputs):
                 source = _origin(node.inputs[position])
-                if source.is_variable and source.name in wanted:
+                if source.is_variable and source.name in input_names:
                     self._reads.append((source.name, node, count))
         self.names = tuple(dict.fromkeys(name for name, _, _ in self._reads))
 
@@ -60,10 +60,10 @@ class ClassNumbers:
             graph = infer_shape(Graph(self._symbol.outputs), shapes=dict(shapes))
         except InferenceError:  # the graph takes parts of the batch only, and the step cuts it up
             return [None] * len(self)
-        index, known = graph.indexed_graph(), graph.attrs["shape"]
+        index, all_shapes = graph.indexed_graph(), graph.attrs["shape"]
         numbered: list[Numbered | None] = []
         for name, node, count in self._reads:
-            inputs: list[Any] = [known[index.entry_id(entry)] for entry in node.inputs]
+            inputs: list[Any] = [all_shapes[index.entry_id(entry)] for entry in node.inputs]
             p = node.attrs.parsed
             number = count(p, inputs) if all(map(is_known, inputs)) else None
             ignored = float(p.ignore_label) if getattr(p, "use_ignore", False) else None

@@ -16,7 +16,7 @@ _WIDTH, _HEIGHT, _LEFT, _EDGE, _FONT = 340, 200, 62, 26, 11.0
 
 
 def curves_svg(title: str, curves: Mapping[str, Sequence[float]]) -> str:
-    """Give a chart of curves by name, element i at epoch i, the names under it. Others than finite numbers are gaps."""
+    """Draw curves by name, element i at epoch i, with the names below. Numbers that are not finite are gaps."""
     finite = [value for values in curves.values() for value in values if math.isfinite(value)]
     low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
     last = max(max((len(values) for values in curves.values()), default=1) - 1, 1)

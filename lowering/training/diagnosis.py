@@ -55,10 +55,10 @@ class Diagnosis:
         parts = [
             *_listed("Parameters or states that are not finite, before the batch", lost),
             *([_LOST] if lost else []),
-            *_listed("Arrays of the batch that are not finite", [each for each in variables if each.of_batch]),
+            *_listed("Arrays of the batch that are not finite", [origin for origin in variables if origin.of_batch]),
             *_listed(
                 "Numbers stop being finite here, from finite inputs",
-                [each for each in self.origins if each.op is not None],
+                [origin for origin in self.origins if origin.op is not None],
             ),
         ]
         return "\n".join(parts)

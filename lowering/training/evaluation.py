@@ -77,13 +77,13 @@ class Evaluation:
             shapes, _, _ = self._symbol.infer_shape_partial(**given_shapes)
         except InferenceError as error:
             raise InferenceError(f"{error} {shape_remedy(self._symbol, given_shapes)}".rstrip(), error.node) from error
-        known = dict(zip(self._symbol.list_arguments(), shapes, strict=True))
-        unknown = [name for name in missing if not known[name] or 0 in known[name]]
+        known_shapes = dict(zip(self._symbol.list_arguments(), shapes, strict=True))
+        unknown = [name for name in missing if not known_shapes[name] or 0 in known_shapes[name]]
         if unknown:
             raise TrainingError(
                 f"The shapes of the labels {listed(unknown)} are unknown", fix="Pass the labels as well."
             )
-        return args | {name: jnp.zeros(known[name], self._inputs.dtypes[name]) for name in missing}
+        return args | {name: jnp.zeros(known_shapes[name], self._inputs.dtypes[name]) for name in missing}
 
     def _outputs(self, state: TrainState, batch: Any) -> tuple[list[jax.Array], jax.Array]:
         """Return the outputs for one batch, and their rows that are not finite."""
@@ -99,13 +99,13 @@ class Evaluation:
         """Return metrics by name over all batches. Raises TrainingError when there are none; warns of outputs that are
         not finite."""
         watch = FiniteWatch(self._symbol.list_outputs())
-        seen = 0
+        count = 0
         for batch, size in self._batches(data):
             outputs, numbers = self._outputs(state, batch)
             tracker.update(batch, outputs)
             watch.add(batch, size, numbers)
-            seen += 1
-        if not seen:
+            count += 1
+        if not count:
             raise TrainingError(f"There are no batches to evaluate. {_RUN_OUT}")
         watch.finish("evaluate", lambda batch: self._diagnose(state, batch))
         return tracker.results()

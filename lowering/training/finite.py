@@ -1,4 +1,4 @@
-"""Whether predictions are finite: one look at each batch's outputs on the device, told once, at the end."""
+"""Whether predictions are finite: each batch's outputs are checked on the device, and one warning comes at the end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _IN_QUEUE = 2
 
 
 def rows_not_finite(outputs: Sequence[jax.Array]) -> jax.Array:
-    """Return (outputs, 2) int32: the first row with a number that is not finite, and how many such rows there are."""
+    """Return (outputs, 2) int32: the first row with a number that is not finite, and the count of such rows."""
 
     def first_bad_row(output: jax.Array) -> jax.Array:
         if not jnp.issubdtype(output.dtype, jnp.floating) or not output.size:
@@ -41,7 +41,7 @@ class FiniteWatch:
         self._first: tuple[Any, int, int] | None = None  # batch, output, row among all
 
     def add(self, batch: Any, rows: int, finite: jax.Array) -> None:
-        """Add a batch of so many rows, and what was found in its outputs."""
+        """Add a batch, its number of rows, and the check of its outputs."""
         self._waiting.append((batch, rows, finite))
         if len(self._waiting) > _IN_QUEUE:
             self._look()

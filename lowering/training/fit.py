@@ -197,7 +197,7 @@ class Run:
             raise
 
     def _epoch(self, epoch: int, start: int) -> bool:
-        """Run one epoch from a batch on, and return whether a callback asked to stop."""
+        """Run one epoch from a batch on, and return whether a callback stopped the run."""
         began, number = time.perf_counter(), start
         stopped = False
         self._start = start
@@ -272,8 +272,8 @@ class Run:
         return f"epoch {epoch} ({epoch + 1} of {self.epochs})  {listed}"
 
     def _is_time(self) -> bool:
-        """Return whether half a second has passed since the last look; of several processes all say so after the same
-        step: one that ends with what it sees must not leave the others waiting."""
+        """Return whether half a second has passed since the last check. Several processes answer alike after the same
+        step: a process that stops because of the check must not leave the others waiting."""
         passed = time.perf_counter() - self._last_look
         if self._team.size == 1:
             return passed >= LOOK_EVERY
@@ -306,7 +306,7 @@ class Run:
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
     def _save_if_due(self, epoch: int, batch: int) -> None:
-        """Save before the next step, so that at an epoch's end its record is saved, too. A save that fails is told.
+        """Save before the next step, so that at an epoch's end its record is saved, too. A failed save warns.
 
         Raises SystemExit, as SIGTERM's own doing, when that came and the state is saved.
         """
@@ -317,7 +317,7 @@ class Run:
         try:
             self._save(epoch, batch)
         except CheckpointError as error:
-            if self._team.size > 1:  # the others' part of it is written: they must be told
+            if self._team.size > 1:  # the others have written their parts: they must learn of the error
                 raise
             warnings.warn(f"{error} Training goes on.", stacklevel=5)
 

@@ -41,7 +41,7 @@ class Inputs:
         """
         if isinstance(item, Mapping):
             return {name: _array(name, value) for name, value in item.items()}
-        if hasattr(item, "label") and hasattr(item, "data"):  # asked last: NumPy's dates have none to give
+        if hasattr(item, "label") and hasattr(item, "data"):  # checked last: NumPy's dates raise here
             names = ", ".join(f"{name!r}: ..." for name in self.names[:3])
             raise TrainingError(
                 "Trainer cannot use a batch of an iterator of mx.io",
@@ -54,15 +54,15 @@ class Inputs:
         if len(groups) > 2:
             raise TrainingError("This is not a batch", expected="a dict, or (data, label)", got=f"{len(groups)} values")
         batch: dict[str, Any] = {}
-        for what, group, wanted in zip(("data", "label"), groups, names, strict=False):
+        for what, group, group_names in zip(("data", "label"), groups, names, strict=False):
             values = list(group) if isinstance(group, (tuple, list)) else [group]
-            if len(values) != len(wanted):
-                expected = f"{len(wanted)} arrays of {what}, for {listed(wanted)}"
+            if len(values) != len(group_names):
+                expected = f"{len(group_names)} arrays of {what}, for {listed(group_names)}"
                 fix = (
                     f"To pass a batch by name use a dict: {{{', '.join(f'{name!r}: ...' for name in self.names[:3])}}}."
                 )
                 raise TrainingError("The batch does not fit this network", expected=expected, got=len(values), fix=fix)
-            batch.update({name: _array(name, value) for name, value in zip(wanted, values, strict=True)})
+            batch.update({name: _array(name, value) for name, value in zip(group_names, values, strict=True)})
         return batch
 
     def prepare(self, batch: Batch, *, labels_needed: bool = True) -> dict[str, jax.Array]:
@@ -98,12 +98,12 @@ class Inputs:
                 got="an array of shape ()",
                 fix="For one sample pass x[None].",
             )
-        wanted = jnp.dtype(self.dtypes[name])
+        dtype = jnp.dtype(self.dtypes[name])
         from_float = jnp.issubdtype(value.dtype, jnp.floating)
         usable = from_float or value.dtype == jnp.bool_ or jnp.issubdtype(value.dtype, jnp.integer)
-        if not usable or (from_float and not jnp.issubdtype(wanted, jnp.floating)):
-            raise TrainingError("The input has the wrong dtype", input=name, expected=wanted.name, got=value.dtype)
-        return jnp.asarray(value, wanted)
+        if not usable or (from_float and not jnp.issubdtype(dtype, jnp.floating)):
+            raise TrainingError("The input has the wrong dtype", input=name, expected=dtype.name, got=value.dtype)
+        return jnp.asarray(value, dtype)
 
 
 def _array(name: str, value: Any) -> Any:
@@ -130,5 +130,5 @@ def find_inputs(symbol: Symbol, data_names: Sequence[str], label_names: Sequence
     if both or not data:
         raise TrainingError(f"Inputs cannot be both data and labels: {listed(both)}." if both else "No data_names.")
     inferred, _, _ = symbol.infer_type_partial()
-    known = dict(zip(arguments, inferred, strict=True))
-    return Inputs(data, labels, {name: known[name] or np.float32 for name in (*data, *labels)})
+    dtypes = dict(zip(arguments, inferred, strict=True))
+    return Inputs(data, labels, {name: dtypes[name] or np.float32 for name in (*data, *labels)})

@@ -22,7 +22,7 @@ from lowering.xla.program_bound import Kept
 from symjax_nnvm.errors import TrainingError, cut
 
 _STEPS_BEFORE = 100
-"""Steps of a batch's shape that are computed whole before: each lane is compiled by itself, which so many earn."""
+"""Steps of a batch's shape that run whole before lanes are compiled: compiling each lane pays after this many."""
 
 _MEETING_BYTES = 2 << 20
 """So many bytes for each lane must be computed between two sums over all samples, for meeting to cost little: lanes
@@ -122,7 +122,7 @@ def _told(lanes: Lanes | str) -> str:
 
 
 def parse_lanes(value: Any) -> int | None:
-    """Return how many lanes were asked for, 1 for none; None where an estimate decides. Raises TrainingError."""
+    """Return the requested number of lanes, 1 for none; None where an estimate decides. Raises TrainingError."""
     if value == "auto":
         return None
     if value == "off":

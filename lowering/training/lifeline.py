@@ -3,8 +3,8 @@
 JAX's own client aborts a process within 0.2 seconds of its coordinator's death, with a message that names no process.
 Measured: a call of JAX's client that waits meanwhile returned before the abort in 9 of 24 deaths on JAX 0.10.2, and in
 0 of 24 on 0.12. The system closes a dead process's connections at once: a thread that waits for that names process 0
-and ends this process first, where the application asked for it (`fit(..., exit_when_lost=True)`). Where no connection
-can be made (a firewall that lets only JAX's port through), JAX ends the process.
+and ends this process first, if the application wants it (`fit(..., exit_when_lost=True)`). Where no connection can be
+made (a firewall that lets only JAX's port through), JAX ends the process.
 """
 
 from __future__ import annotations

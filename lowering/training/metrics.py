@@ -89,7 +89,7 @@ def make_metrics(metrics: Any) -> list[Metric]:
     """Return a list of metrics.
 
     Args:
-        metrics: what `make_metric` takes, an iterable of such, or None for no metric.
+        metrics: one argument of `make_metric`, an iterable of them, or None for no metric.
 
     Raises:
         TrainingError: an element is no metric.
@@ -277,7 +277,7 @@ def _axis_number(name: str, axis: Any) -> int:
 
 
 def _axis(name: str, output: Array, axis: int) -> int:
-    """Return the axis of the classes. Raises TrainingError where the output has not so many."""
+    """Return the axis of the classes. Raises TrainingError where the output lacks this axis."""
     if not -output.ndim <= axis < output.ndim:
         expected = f"an axis from {-output.ndim} to {output.ndim - 1}"
         raise TrainingError(f"Metric {name!r}: the output has no such axis", expected=expected, got=axis)

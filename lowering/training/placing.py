@@ -1,4 +1,4 @@
-"""How a training state and its batches are put where a `Placement` says, and kept there inside a step."""
+"""A training state and its batches are placed by a `Placement`, and stay there inside a step."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def first_value(value: Any, dtype: Any, where: Any) -> jax.Array:
 
 
 def first_optimizer_state(placement: Placement, init: Any, params: Arrays) -> Any:
-    """Return the optimiser's first state, of which no device makes more than it holds."""
+    """Return the optimiser's first state; each device makes only the part that it holds."""
     if placement.mesh is None:
         return init(params)
     shardings = _slot_shardings(placement, jax.eval_shape(init, params), params)
@@ -54,8 +54,8 @@ def first_optimizer_state(placement: Placement, init: Any, params: Arrays) -> An
 
 
 def on_host(placement: Placement, arrays: Mapping[str, jax.Array]) -> dict[str, np.ndarray]:
-    """Return whole arrays, one after the other; with several processes in the first of them alone, and no values in the
-    others, which must ask, too."""
+    """Return whole arrays, one after the other; with several processes only the first gets values, but every process
+    must call this."""
     if placement.processes == 1:
         return jax.device_get(dict(arrays))
     gather = jax.jit(lambda array: array, out_shardings=placement.sharding())
@@ -69,7 +69,7 @@ def on_host(placement: Placement, arrays: Mapping[str, jax.Array]) -> dict[str, 
 def put_batch(placement: Placement, batch: Mapping[str, Any], *, whole: bool = False) -> dict[str, Any]:
     """Return a batch on the devices. With several processes each gives its rows; whole: each gives the whole batch.
 
-    An array without axes is left for `Inputs.prepare` to tell of.
+    An array without axes is reported later, by `Inputs.prepare`.
     """
     if placement.mesh is None:
         return dict(batch)
@@ -93,7 +93,7 @@ def _put_rows(placement: Placement, name: str, value: Any, whole: bool) -> jax.A
 
 
 def gives_whole(data: Any) -> bool:
-    """Return whether each process gets whole batches of this data: of `Batches` that is not told its share."""
+    """Return whether each process gets whole batches of this data: those of `Batches` without shard."""
     return getattr(data, "shard", data) is None
 
 

@@ -38,7 +38,7 @@ _NOTICED_WITHIN = 20.0
 """Seconds within which every living process notices a failure."""
 
 _NOTICED_BY_ALL_BUT_ONE = 3.0
-"""Seconds after which the only process that has not noticed a failure is taken for the lost one."""
+"""Seconds after which the only process that has not reported a failure counts as lost."""
 
 SILENCE = 30.0
 """Seconds without a sign of life after which those that wait for a process's part of a checkpoint take it for lost."""
@@ -87,14 +87,14 @@ class Team:
         return self.me == 0
 
     def largest(self, number: int) -> int:
-        """The largest of the processes' numbers; every process must ask at the same step."""
+        """The largest of the processes' numbers; every process must call this at the same step."""
         if self.size == 1:
             return number
         mesh, whole = self._placement.mesh, self._placement.sharding()
         assert mesh is not None  # or there would be one process
-        each = self._placement.sharding(mesh.axis_names)
-        given = jax.make_array_from_callback((mesh.size,), each, lambda _: np.full(1, number, np.int32))
-        return int(jax.jit(jnp.max, out_shardings=whole)(given))
+        split = self._placement.sharding(mesh.axis_names)
+        numbers = jax.make_array_from_callback((mesh.size,), split, lambda _: np.full(1, number, np.int32))
+        return int(jax.jit(jnp.max, out_shardings=whole)(numbers))
 
     def check_lengths(self, length: int | None) -> None:
         """Raise TrainingError where the processes have different numbers of batches, and would wait for each other."""
@@ -170,7 +170,7 @@ class Team:
     def _watch(self) -> None:
         """Publish signs of life until the run is over. Where another process failed and this one does not end by
         itself, print the error that it cannot raise, and end it, if it may be ended."""
-        with suppress(jax.errors.JaxRuntimeError, RuntimeError):  # the coordinator is gone: JAX ends the process
+        with suppress(jax.errors.JaxRuntimeError, RuntimeError):  # the coordinator has ended: JAX ends the process
             for beat in count():
                 self._publish("beat", str(beat))
                 if self._over.wait(_ASK_EVERY):
@@ -227,7 +227,7 @@ class Team:
 
 
 def is_of_network(error: BaseException | None) -> bool:
-    """Return whether an error says that a collective operation of several processes failed."""
+    """Return whether an error is that of a failed collective operation of several processes."""
     if isinstance(error, jax.errors.JaxRuntimeError):
         return _CONNECTION.search(str(error)) is not None
     ours = isinstance(error, NNVMError)
@@ -291,7 +291,7 @@ def _leave_if_broken(me: int, size: int) -> None:
 
 
 def _leave(me: int, size: int) -> None:
-    """End this process now; process 0 after the others, which abort when their coordinator is gone."""
+    """End this process now; process 0 ends after the others, which abort when their coordinator ends."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()

@@ -1,8 +1,8 @@
 """The lock of a folder: two runs that write into one would delete and overwrite each other's checkpoints.
 
 The system holds the lock and lets go of it when the process ends, however it ends: a run that was killed goes on at
-once. It is a record lock, which a forked process (a loader of data) does not inherit and so cannot keep. What is in the
-file only tells others who it is.
+once. It is a record lock, which a forked process (a loader of data) does not inherit and so cannot keep. The file's
+contents only name the run to others.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HELD: WeakValueDictionary[str, RunLock] = WeakValueDictionary()
 
 
 class RunLock:
-    """The lock of a folder, which one object of one process holds at a time; let go of when the object goes."""
+    """The lock of a folder, which one object of one process holds at a time; released with the object."""
 
     def __init__(self, directory: Path):
         self.directory = directory
@@ -51,9 +51,9 @@ class RunLock:
         return self._close is not None and self._process == os.getpid()
 
     def take(self, about: Mapping[str, Any]) -> None:
-        """Take the lock, unless it is held already. about: what others are told of this run, plain data.
+        """Take the lock, unless it is held already. about: plain data that describes this run to others.
 
-        Raises CheckpointError that names who holds it, OSError where the folder cannot be written to.
+        Raises CheckpointError that names the run that holds it, OSError where the folder cannot be written to.
         """
         if self.held:
             return
@@ -65,7 +65,7 @@ class RunLock:
         try:
             deadline = time.monotonic() + _PATIENCE
             while (other := _lock(descriptor)) is not None:
-                if (other and TIDYING not in other) or time.monotonic() > deadline:  # {}: it is about to say
+                if (other and TIDYING not in other) or time.monotonic() > deadline:  # {}: its name is not written yet
                     raise self._refused(other)
                 time.sleep(0.02)
             self._about = {
@@ -74,7 +74,7 @@ class RunLock:
                 "since": time.strftime("%Y-%m-%d %H:%M:%S"),
                 **about,
             }
-            with suppress(OSError):  # no room for the name of who holds it
+            with suppress(OSError):  # no room for the name of the run that holds it
                 os.ftruncate(descriptor, 0)
                 os.write(descriptor, json.dumps(self._about, default=str).encode()[:_MAX_TOLD])
         except BaseException:

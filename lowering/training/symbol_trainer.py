@@ -103,10 +103,10 @@ class Trainer:
         data_axis: the mesh axis, or axes, along which batches are split.
         batch_statistics: "global": BatchNorm uses the statistics of the whole batch, as MXNet's SyncBatchNorm;
             "device": those of each device's part, as MXNet's BatchNorm on several devices.
-        effort: how the step is made: "auto", "quick" or "full", as in `lowering.effort`; None for what the block around
-            a step says. With checkpoints, and over a mesh, it is "full".
+        effort: how the step is made: "auto", "quick" or "full", as in `lowering.effort`; None for the effort of the
+            block around a step. With checkpoints, and over a mesh, it is "full".
         lanes: "auto": on a CPU each core computes samples of its own where an estimate says that this is faster; "off":
-            never; a number: so many lanes, wherever the network can be split. `ways()` tells which steps are.
+            never; a number: that many lanes, wherever the network can be split. `ways()` lists the steps that are.
 
     Attributes:
         state: the `TrainState`; None before `init`.
@@ -227,10 +227,10 @@ class Trainer:
         require_key(base_key)
         args, aux = (_arrays(arrays or {}) for arrays in (args, aux))
         self._check_names(shapes)
-        known = shapes_by_name(shapes, "shapes", _INIT)
-        self._check_shapes(known, args, aux)
+        input_shapes = shapes_by_name(shapes, "shapes", _INIT)
+        self._check_shapes(input_shapes, args, aux)
         self._seed = key if isinstance(key, int) else jax.random.key_data(base_key).tolist()
-        self.state = self._first_state(base_key, known, args, aux)
+        self.state = self._first_state(base_key, input_shapes, args, aux)
         return self.state
 
     def _first_state(
@@ -239,16 +239,16 @@ class Trainer:
         """Return the state of values that are given, and drawn ones: each goes to its place before the next is made."""
         names, states = self.symbol.list_arguments(), self.symbol.list_auxiliary_states()
         arg_types, _, aux_types = self.symbol.infer_type_partial()
-        wanted = dict(zip([*names, *states], [*arg_types, *aux_types], strict=True))
+        dtypes = dict(zip([*names, *states], [*arg_types, *aux_types], strict=True))
         arg_shapes, _, aux_shapes = self.symbol.infer_shape_partial(**shapes)
-        known = dict(zip([*names, *states], [*arg_shapes, *aux_shapes], strict=True))
-        known |= {name: np.shape(value) for name, value in {**args, **aux}.items()}
-        parameters = {name: known[name] or () for name in names if name not in self.inputs.names}
+        all_shapes = dict(zip([*names, *states], [*arg_shapes, *aux_shapes], strict=True))
+        all_shapes |= {name: np.shape(value) for name, value in {**args, **aux}.items()}
+        parameters = {name: all_shapes[name] or () for name in names if name not in self.inputs.names}
         where = self.placement.parameters(parameters)
-        where |= self.placement.states({name: known[name] or () for name in states})
+        where |= self.placement.states({name: all_shapes[name] or () for name in states})
 
         def first(name: str, value: Any) -> jax.Array:
-            return first_value(value, wanted[name] or np.float32, where.get(name))
+            return first_value(value, dtypes[name] or np.float32, where.get(name))
 
         without = [*args, *aux, *self.inputs.names]
         new_args, new_aux = init_params(self.symbol, shapes, key, self.initializer, without=without, place=first)
@@ -287,26 +287,26 @@ class Trainer:
             raise InferenceError(f"{error} {shape_remedy(self.symbol, shapes)}".rstrip(), error.node) from error
         surplus: list[str] = []
         problems: list[str] = []
-        for values, names, known in (
+        for values, names, inferred in (
             (args, self.symbol.list_arguments(), arg_shapes),
             (aux, self.symbol.list_auxiliary_states(), aux_shapes),
         ):
-            wanted = {n: s for n, s in zip(names, known, strict=True) if n not in self.inputs.names}
+            needed_shapes = {n: s for n, s in zip(names, inferred, strict=True) if n not in self.inputs.names}
             for name, value in values.items():
-                if name not in wanted:
+                if name not in needed_shapes:
                     surplus.append(name)
-                elif wanted[name] and 0 not in wanted[name] and np.shape(value) != wanted[name]:
-                    problems.append(f"{name} has shape {np.shape(value)}, the network needs {wanted[name]}")
+                elif needed_shapes[name] and 0 not in needed_shapes[name] and np.shape(value) != needed_shapes[name]:
+                    problems.append(f"{name} has shape {np.shape(value)}, the network needs {needed_shapes[name]}")
         if surplus or problems:
             raise TrainingError(self._misfit(surplus, problems, {**shapes, **args, **aux}))
 
-    def _misfit(self, surplus: list[str], problems: list[str], given: Mapping[str, Any]) -> str:
+    def _misfit(self, surplus: list[str], problems: list[str], values: Mapping[str, Any]) -> str:
         """Return the error for values given to `init` that the network lacks, or that have other shapes."""
         states = self.symbol.list_auxiliary_states()
-        wanted = [*self.wrt, *states]
+        names = [*self.wrt, *states]
         every = [*(f"{name} is not in the network" for name in surplus), *problems]
         shown = every[:MAX_LISTED] + ([f"and {len(every) - MAX_LISTED} more"] if len(every) > MAX_LISTED else [])
-        ways = [close_names(surplus, [name for name in wanted if name not in given])] if surplus else []
+        ways = [close_names(surplus, [name for name in names if name not in values])] if surplus else []
         if any(name in states or name in self.symbol.list_arguments() for name in surplus):
             ways.append(
                 "Pass arguments and states as two dicts, without data and labels: trainer.init(seed, args, aux, ...)."
@@ -317,8 +317,8 @@ class Trainer:
                 "new=[names that have no values yet])."
             )
         if problems:
-            known = {name: np.shape(value) if hasattr(value, "shape") else value for name, value in given.items()}
-            fitting = {name: shape for name, shape in known.items() if name not in surplus}
+            shapes = {name: np.shape(value) if hasattr(value, "shape") else value for name, value in values.items()}
+            fitting = {name: shape for name, shape in shapes.items() if name not in surplus}
             ways.append(shape_remedy(self.symbol, fitting))
         return " ".join(filter(None, (f"Values given to init do not fit the network: {'; '.join(shown)}.", *ways)))
 
@@ -453,7 +453,7 @@ class Trainer:
         return Tracker(metrics, self.inputs, self.symbol.list_outputs(), numbered, self.placement)
 
     def about(self) -> dict[str, Any]:
-        """Return facts that tell this run from others, as plain data: network, parameters, seed."""
+        """Return plain data that distinguishes this run from others: network, parameters, seed."""
         outputs = self.symbol.list_outputs()
         return {
             "network": ", ".join(outputs[:3]) + (" …" if len(outputs) > 3 else ""),
@@ -527,29 +527,29 @@ class Trainer:
             OSError: a file cannot be written.
         """
         state = self.require_state()
-        args, aux = (on_host(self.placement, each) for each in ({**state.params, **state.frozen}, state.aux))
+        args, aux = (on_host(self.placement, arrays) for arrays in ({**state.params, **state.frozen}, state.aux))
         on_first(lambda: save_checkpoint(prefix, epoch, self.symbol, args, aux), f"write {os.fspath(prefix)}")
 
-    if not TYPE_CHECKING:  # so that checkers still know which attributes there are
+    if not TYPE_CHECKING:  # so that type checkers still see the attributes
 
         def __getattr__(self, name: str) -> Any:
             unknown_attribute("Trainer", name, dir(type(self)))
 
 
 def _consume(old: TrainState, new: TrainState) -> None:
-    """Delete the arrays of a state that a step was given, as compiled steps do that write them: who goes back to an old
-    state is told at once."""
+    """Delete the arrays of a state that a step has consumed, as compiled steps do, which overwrite them: using an old
+    state is an error at once."""
     if old.step.is_deleted():
         return
-    left = {*map(id, jax.tree.leaves(new))}
+    new_ids = {*map(id, jax.tree.leaves(new))}
     for array in jax.tree.leaves(old):
-        if id(array) not in left:
+        if id(array) not in new_ids:
             array.delete()
 
 
-def _arrays(given: Mapping[str, Any]) -> dict[str, Any]:
+def _arrays(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return values for `init`. Raises TrainingError."""
-    arrays = {name: as_array(value, name, TrainingError) for name, value in given.items()}
+    arrays = {name: as_array(value, name, TrainingError) for name, value in values.items()}
     return {name: array if hasattr(array, "shape") else np.asarray(array) for name, array in arrays.items()}
 
 
@@ -567,7 +567,7 @@ def _check_statistics(mesh: Any, batch_statistics: Any) -> None:
 
 def _check_half_precision(compute_dtype: DTypeLike | None) -> None:
     """Raise TrainingError for a dtype that training cannot compute in."""
-    asked = compute_dtype_of(compute_dtype)
-    if asked not in (None, "bfloat16"):
-        fix = "float16 has too few exponents for gradients without a loss scale." if asked == "float16" else None
+    dtype = compute_dtype_of(compute_dtype)
+    if dtype not in (None, "bfloat16"):
+        fix = "float16 has too few exponents for gradients without a loss scale." if dtype == "float16" else None
         raise TrainingError("Wrong compute_dtype", expected="None or 'bfloat16'", got=repr(compute_dtype), fix=fix)

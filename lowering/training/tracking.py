@@ -160,12 +160,12 @@ def _chosen(named: dict[str, Any], names: Sequence[str] | None) -> list[Any]:
     return [value for name, value in named.items() if names is None or name in names]
 
 
-def _check_names(metric: Metric, what: str, names: Sequence[str] | None, known: Sequence[str]) -> None:
-    unknown = [name for name in names or () if name not in known]
+def _check_names(metric: Metric, what: str, names: Sequence[str] | None, network_names: Sequence[str]) -> None:
+    unknown = [name for name in names or () if name not in network_names]
     if unknown:
         raise TrainingError(
             f"Metric {metric.name!r} needs {what}s {listed(unknown)}, which the network does not have",
-            expected=list(known),
+            expected=list(network_names),
         )
 
 

@@ -1,7 +1,7 @@
 """The gradient witness: MXGradient against `jax.vjp` of the forward function and against finite differences.
 
-Where they differ `nodes.py` names the nodes that make them differ. These two modules are the only ones of the
-library that ask JAX for a derivative. Everything runs in float64, in a local context.
+Where they differ `nodes.py` names the nodes that make them differ. These two modules are the only ones of the library
+that use a derivative of JAX's. Everything runs in float64, in a local context.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def relative_difference(ours: Any, theirs: Any) -> tuple[float, float]:
 class _Point:
     """The point at which gradients are compared, and how, in float64: made and used inside `jax.enable_x64`.
 
-    rtol, fd_rtol: bounds against JAX and against finite differences. finite: whether these are asked, which they are
-    not where our own gradient of a node is trusted. seed: of all that is random, and of the key where there is none.
+    rtol, fd_rtol: bounds against JAX and against finite differences. finite: whether these are computed; they are not
+    where our own gradient of a node is trusted. seed: of all that is random, and of the key where there is none.
     """
 
     trusted = False
@@ -385,12 +385,12 @@ def _placed(value: Any, dtype: Any) -> jax.Array:
     return jax.device_put(np.asarray(value, dtype)) if isinstance(value, np.ndarray) else jnp.asarray(value, dtype)
 
 
-def _heads(outputs: Sequence[jax.Array], given: Sequence[Any] | None, rng: np.random.Generator) -> list[jax.Array]:
-    if given is None:
+def _heads(outputs: Sequence[jax.Array], head_grads: Sequence[Any] | None, rng: np.random.Generator) -> list[jax.Array]:
+    if head_grads is None:
         return [jax.device_put(rng.uniform(-1, 1, output.shape)) for output in outputs]
-    if len(given) != len(outputs):
-        raise GradientError("The number of head gradients is wrong", expected=len(outputs), got=len(given))
-    return [_placed(head, np.float64) for head in given]
+    if len(head_grads) != len(outputs):
+        raise GradientError("The number of head gradients is wrong", expected=len(outputs), got=len(head_grads))
+    return [_placed(head, np.float64) for head in head_grads]
 
 
 def _row(

@@ -1,10 +1,10 @@
-"""Which operators make a network's gradient differ: the witness, asked of each node by itself.
+"""Which operators make a network's gradient differ: the witness of each node by itself.
 
 Where MXGradient and its witnesses disagree, each node's own rule is compared with `jax.vjp` of that node's own forward
-function, and with central differences, at the values that the node meets; and again a little beside them. A rule that
+function, and with central differences, at the values of the node's inputs; and again a little beside them. A rule that
 is right beside the point stands *at a kink* there (relu at 0, a tie of maxima, clip at its bounds), where every
-subgradient is one of several. One that stays different is *deliberate*, when its operator says so (FNotDerivative), or
-*wrong*.
+subgradient is one of several. One that stays different is *deliberate*, when its operator declares it (FNotDerivative),
+or *wrong*.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class NodeWitness:
         self._judge = Staged(self._compare_all)
 
     def _set_apart(self, env: Sequence[Any]) -> list[_Alone]:
-        """Return the nodes that gradients pass through, each by itself; env tells which inputs are float arrays."""
+        """Return the nodes that gradients pass through, each by itself; env shows which inputs are float arrays."""
         index, apart = self.program.index, []
         differentiated = {nid for nid in index.input_nodes if self.program.name(nid) in self._wrt}
         for step in self.program.steps:
@@ -211,29 +211,29 @@ class NodeWitness:
             )
         return findings
 
-    def by_ours(self, given: Witness, findings: Sequence[NodeFinding]) -> Witness:
+    def by_ours(self, original: Witness, findings: Sequence[NodeFinding]) -> Witness:
         """Return the witness, with our own gradient at the nodes that were found; random ones stay as they are."""
         trusted = {finding.node for finding in findings}
         alone = {a.source: a for a in self.nodes if a.source.name in trusted and "key" not in a.step.rule.needs}
-        nodes = given.program.index.nodes
+        nodes = original.program.index.nodes
         steps = [
             replace(step, rule=_with_our_gradient(step.rule, alone[nodes[step.nid].source]))
             if nodes[step.nid].source in alone
             else step
-            for step in given.program.steps
+            for step in original.program.steps
         ]
-        program = copy.copy(given.program)
+        program = copy.copy(original.program)
         program.steps = steps
-        return replace(given, program=program)
+        return replace(original, program=program)
 
 
-def _with_our_gradient(given: LoweringRule, alone: _Alone) -> LoweringRule:
+def _with_our_gradient(lowering_rule: LoweringRule, alone: _Alone) -> LoweringRule:
     """Return the rule, whose derivative is the operator's own gradient."""
 
     def rule(params: Any, *inputs: Any, **extra: Any) -> Any:
         @jax.custom_vjp
         def run(*inputs: Any) -> Any:
-            return given.rule(params, *inputs, **extra)
+            return lowering_rule.rule(params, *inputs, **extra)
 
         def backward(inputs: Any, cotangents: Any) -> tuple[Any, ...]:
             cotangents = cotangents if isinstance(cotangents, (tuple, list)) else (cotangents,)
@@ -246,7 +246,7 @@ def _with_our_gradient(given: LoweringRule, alone: _Alone) -> LoweringRule:
         run.defvjp(lambda *inputs: (run(*inputs), inputs), backward)
         return run(*inputs)
 
-    return replace(given, rule=rule)
+    return replace(lowering_rule, rule=rule)
 
 
 def _agrees(errors: Mapping[str, Any], rtol: float, fd_rtol: float) -> bool:

@@ -142,7 +142,7 @@ class ProjectionReport(_Report):
 
 
 class GradientsDisagreeError(GradientError):
-    """Our gradient is not what the witnesses say. report: the whole table."""
+    """Our gradient differs from the witnesses'. report: the whole table."""
 
     def __init__(self, message: str, report: GradientReport | ProjectionReport):
         super().__init__(f"{message}\n{report}")

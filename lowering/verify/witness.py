@@ -1,6 +1,6 @@
 """The scalar function whose derivative the gradients of a symbol must be: what MXGradient is held against.
 
-Nothing here asks JAX for a derivative; `check.py` and `nodes.py` do.
+Nothing here uses a derivative of JAX's; `check.py` and `nodes.py` do.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ but later ones take 90 times as long, and ResNet-50's 200 times.
 
 
 def options_for(platform: str, quick: bool = False) -> dict[str, str] | None:
-    """Return the options of a platform that the installed jaxlib knows; None when there are none. quick: those of
-    `QUICK`. Raises CallError for a switch that says nothing."""
+    """Return the options of a platform that the installed jaxlib supports; None when there are none. quick: those of
+    `QUICK`. Raises CallError for another text in the switch."""
     return _known_options(platform, quick, onednn_calls() == XLAS)
 
 
@@ -76,8 +76,8 @@ def _known_options(platform: str, quick: bool, with_calls: bool) -> dict[str, st
     table = dict((QUICK if quick else OPTIONS).get(platform, {}))
     if with_calls and platform == "cpu":
         table |= dict.fromkeys(OURS_ALONE, "True")
-    known = {name: value for name, value in table.items() if knows_option(name, value)}
-    return known or None
+    options = {name: value for name, value in table.items() if knows_option(name, value)}
+    return options or None
 
 
 class Jitted:
@@ -188,7 +188,7 @@ class Jitted:
 
 
 def forget_note_of_jax(error: NNVMError) -> None:
-    """Take off an error, which says all in the library's words, JAX's note that frames of its own were left out."""
+    """Remove JAX's note about hidden frames from an error that is complete in the library's words."""
     notes: list[str] = getattr(error, "__notes__", [])
     notes[:] = [note for note in notes if "JAX" not in note]
     if hasattr(error, "__notes__") and not notes:
@@ -211,7 +211,7 @@ def jit(
 
 
 _LONG = 5.0
-"""Seconds of compiling from which on a line in the log tells of it."""
+"""Seconds of compiling from which on the log gets a line."""
 
 
 def tell_compiled(what: str, began: float) -> None:
@@ -258,15 +258,15 @@ def wait_for_memory(results: Any) -> None:
 
 def estimated(symbol: Symbol, shapes: Mapping[str, Any]) -> Footprint | None:
     """Return the estimated cost of a run of a symbol, with shapes by name; None where it cannot be estimated."""
-    known = set(symbol.list_inputs())
+    names = set(symbol.list_inputs())
     try:
-        return estimate(symbol, {name: shape for name, shape in shapes.items() if name in known})
+        return estimate(symbol, {name: shape for name, shape in shapes.items() if name in names})
     except NNVMError:
         return None
 
 
 HUGE = 1 << 36
-"""Elements of a result from which on XLA is not asked whether there is memory for it: XLA:CPU of JAX 0.12 ends the
+"""Elements of a result from which on XLA is not run to find out whether memory suffices: XLA:CPU of JAX 0.12 ends the
 process, dividing by 0, from 2³⁸ on."""
 
 
@@ -277,7 +277,7 @@ def _bytes_of_largest(results: Any) -> int:
 
 
 def is_of_memory(error: BaseException) -> bool:
-    """Return whether an error of NumPy's or JAX's says that memory could not be allocated."""
+    """Return whether an error of NumPy's or JAX's is a failed allocation of memory."""
     if isinstance(error, NNVMError):
         return False
     text = str(error) if isinstance(error, RuntimeError) else ""

@@ -35,7 +35,7 @@ _BEFORE = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 64 << 20}
 values, and thresholds that were set once grow no more."""
 
 RESERVED = 1 << 30
-"""Bytes at the end of the heap for which large pages are asked; they are the process's when they are touched."""
+"""Bytes at the end of the heap for which large pages are requested; the process gets them when they are touched."""
 
 _LARGE_PAGE, _ADVISE_LARGE_PAGES = 1 << 21, 14  # madvise(2)
 
@@ -67,8 +67,8 @@ def keep_memory() -> bool:
 
 @contextmanager
 def kept_memory() -> Iterator[None]:
-    """Let memory that is freed stay with the process inside the block, as far as that can be undone; at the end it goes
-    back to the system.
+    """Keep freed memory in the process inside the block, as far as that can be undone; at the end it is returned to the
+    system.
 
     JAX's threads have heaps of their own by then, which give large blocks back in any case, unless the process was
     started with MALLOC_ARENA_MAX=1 in its environment: a step that touched 33,000 new pages touches 3,400 with it, and
@@ -108,13 +108,13 @@ def _set(libc: ctypes.CDLL, settings: dict[int, int]) -> bool:
 
 
 def _ask_for_large_pages(libc: ctypes.CDLL) -> None:
-    """Let the heap grow by so much address space at once, and have large pages there (`madvise`)."""
+    """Let the heap grow by this much address space at once, with large pages there (`madvise`)."""
     for function in (libc.malloc, libc.sbrk):
         function.restype = ctypes.c_void_p
     libc.mallopt(_TOP_PAD, RESERVED)
     grown = libc.malloc(ctypes.c_size_t(RESERVED // 2))
     libc.mallopt(_TOP_PAD, 1 << 26)
-    if grown is None:  # the process may not have so much
+    if grown is None:  # the limit of the process is lower
         return
     end = libc.sbrk(ctypes.c_ssize_t(0))
     start = -(-grown // _LARGE_PAGE) * _LARGE_PAGE
@@ -124,7 +124,7 @@ def _ask_for_large_pages(libc: ctypes.CDLL) -> None:
 
 
 def installed_memory() -> int:
-    """Return bytes of memory that this machine has; as many as there can be where the system does not say."""
+    """Return bytes of memory that this machine has; the largest number where the system does not report it."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):

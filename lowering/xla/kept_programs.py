@@ -41,9 +41,9 @@ def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path:
     Raises:
         OSError: the folder cannot be made.
     """
-    known = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
-    if known and folder is None:
-        return Path(known)
+    jax_folder = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
+    if jax_folder and folder is None:
+        return Path(jax_folder)
     path = Path(path_text(folder, "folder")) if folder is not None else cache_folder() / "programs"
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     _forget_oldest(path)

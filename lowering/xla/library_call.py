@@ -2,7 +2,7 @@
 function of the same meaning replaces wherever the call cannot be made.
 
 That is in programs that are exported, for a file may be read on another machine (but see `exporting_calls`); in those
-of several devices, which XLA does not know how to split a call over; on platforms besides the CPU; where it is mapped
+of several devices, over which XLA cannot split a call; on platforms besides the CPU; where it is mapped
 or differentiated.
 """
 
@@ -37,7 +37,7 @@ class Multilinear(Protocol):
         ...
 
     def of_samples(self, count: int) -> Callable[..., Array]:
-        """Return the function for so many samples, along axis 0 of its first array and of its result."""
+        """Return the function for a number of samples, along axis 0 of its first array and of its result."""
         ...
 
 

@@ -23,8 +23,8 @@ def kind_of(device: Any) -> str:
 
 
 def current_platform(mesh: Any = None) -> str:
-    """Return the kind of a mesh's devices; without a mesh of devices, of the one on which JAX runs what is called now,
-    which `jax.default_device` says."""
+    """Return the kind of a mesh's devices; without a mesh of devices, of JAX's current default device
+    (`jax.default_device`)."""
     if isinstance(mesh, jax.sharding.Mesh):
         return kind_of(mesh.devices.flat[0])
     device = _default_device()
@@ -45,7 +45,7 @@ def device_of(platform: str | None) -> Any:
     try:
         return jax.devices(platform or device)[0]
     except RuntimeError as error:  # JAX has no such backend
-        platforms = sorted({each.platform for each in jax.devices()} | {"cpu"})
+        platforms = sorted({other.platform for other in jax.devices()} | {"cpu"})
         raise SymbolValueError(
             f"There is no device of the platform {platform!r}",
             expected=f"one of {', '.join(platforms)}, which are here",

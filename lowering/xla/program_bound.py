@@ -1,7 +1,7 @@
 """One bound of the memory that all programs keep: what was called longest ago is forgotten.
 
 JAX keeps a program as long as the function that was jitted. So each function, or each of its signatures, counts here
-what its programs keep, by an estimate, and lets go of them when it is told to; what comes again begins anew.
+what its programs keep, by an estimate, and drops them when the bound is reached; a later call makes new ones.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Forgets(Protocol):
 class Kept:
     """Counts the bytes that programs keep which go together.
 
-    owner: has them, and is told to forget those of `key`; it is not kept by this.
+    owner: holds them, and must forget those of `key`; this object does not keep it alive.
     """
 
     __slots__ = ("__weakref__", "_key", "_owner", "bytes", "used")

@@ -31,12 +31,12 @@ def arrays_by_name(params: Arrays | tuple[Arrays, ...] | str | os.PathLike[str])
     return {bare_name(name): array for arrays in several for name, array in arrays.items()}
 
 
-def check_missing(symbol: Symbol, arrays: Arrays, given: Iterable[str], findings: Findings) -> None:
+def check_missing(symbol: Symbol, arrays: Arrays, input_names: Iterable[str], findings: Findings) -> None:
     """Sort the variables without an array into data, labels and missing parameters, and note surplus arrays.
 
-    given: variables that the caller speaks of as inputs.
+    input_names: variables that the caller names as inputs.
     """
-    labels, learned, inputs = set(label_variables(symbol)), learned_variables(symbol), set(given)
+    labels, learned, inputs = set(label_variables(symbol)), learned_variables(symbol), set(input_names)
     names: set[str] = set()
     for node in symbol.list_input_nodes():
         names.add(node.name)

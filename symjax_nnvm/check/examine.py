@@ -106,9 +106,9 @@ def _dtype(name: str, dtype: Any) -> DType:
         raise SymbolValueError(f"No dtype for {name!r}: {error}", fix=fix or None) from None
 
 
-def _check_names(symbol: Symbol, given: Sequence[str], findings: Findings) -> None:
+def _check_names(symbol: Symbol, names: Sequence[str], findings: Findings) -> None:
     counts = Counter(symbol.list_inputs())
-    for name in given:
+    for name in names:
         if name not in counts:
             fix = close_or_all(name, counts, "Its variables are")
             raise SymbolValueError(f"The symbol has no variable {name!r}", fix=fix)
@@ -187,7 +187,7 @@ def _check_batch_size(model: TolerantModel, findings: Findings) -> None:
 
 
 def _check_storage(node: Node, name: str, findings: Findings) -> None:
-    """Make one note for all nodes that ask for sparse storage and all variables that are declared to have it."""
+    """Make one note for all nodes that request sparse storage and all variables that declare it."""
     asks = FAsksSparse.get(node.op)
     if (asks is not None and asks(node.attrs)) or node.attrs.dict.get("__storage_type__") in _SPARSE_CODES:
         reason = "Asks for sparse storage; arrays and gradients are dense here, with the same numbers"
@@ -218,14 +218,14 @@ def _check_difference(node: Node, name: str, op: Op, findings: Findings) -> None
 
 
 def _check_shapes(
-    model: TolerantModel, known: Mapping[str, Shape | None], arrays: Arrays, expect_all: bool, findings: Findings
+    model: TolerantModel, shapes: Mapping[str, Shape | None], arrays: Arrays, expect_all: bool, findings: Findings
 ) -> Graph | None:
     """Return the graph with its shapes; None when they contradict each other."""
     graph = Graph(model.symbol.outputs)
-    inferred = _infer(lambda: infer_shape(graph, shapes=known), findings, lambda: shape_remedy(model.symbol, known))
+    inferred = _infer(lambda: infer_shape(graph, shapes=shapes), findings, lambda: shape_remedy(model.symbol, shapes))
     if inferred is not None and arrays:
         fitting = check_shapes(arrays, _of_variables(inferred, "shape"), findings)
-        every = {**known, **fitting}
+        every = {**shapes, **fitting}
         inferred = _infer(lambda: infer_shape(graph, shapes=every), findings, lambda: shape_remedy(model.symbol, every))
     if inferred is not None and expect_all and not model.refused:  # whose shapes are unknown
         _check_decided(inferred, arrays, findings)
@@ -253,12 +253,12 @@ def _check_decided(inferred: Graph, arrays: Arrays, findings: Findings) -> None:
 
 
 def _check_dtypes(
-    model: TolerantModel, known: Mapping[str, DType], arrays: Arrays, target: Target, findings: Findings
+    model: TolerantModel, dtypes: Mapping[str, DType], arrays: Arrays, target: Target, findings: Findings
 ) -> Graph | None:
     """Return the graph with its dtypes; None when they contradict each other."""
     names = set(model.symbol.list_inputs())
-    stored = {name: str(array.dtype) for name, array in arrays.items() if name in names and name not in known}
-    every = {**{name: dtype for name, dtype in stored.items() if dtype in DTYPE_CODES}, **known}
+    stored = {name: str(array.dtype) for name, array in arrays.items() if name in names and name not in dtypes}
+    every = {**{name: dtype for name, dtype in stored.items() if dtype in DTYPE_CODES}, **dtypes}
     graph, names_of = Graph(model.symbol.outputs), {name: str(dtype) for name, dtype in every.items()}
     inferred = _infer(lambda: infer_type(graph, dtypes=every), findings, lambda: dtype_remedy(model.symbol, names_of))
     asking = [] if inferred is None else [(node.name, dtype) for node, dtype in asking_for_64_bits(inferred)]

@@ -1,6 +1,6 @@
 """Propose remedies for shapes and dtypes that contradict a graph: each is tried before it is proposed.
 
-An inference error says where two shapes meet that do not fit. What a person did wrong is often further away: images
+An inference error names the node where two shapes do not fit. The user's mistake is often further away: images
 with their channels last, one sample without a batch axis, a batch size that is written in the graph.
 """
 
@@ -45,13 +45,13 @@ def dtype_remedy(symbol: Symbol, dtypes: Mapping[str, str]) -> str:
     """Return the inputs to cast so that the dtypes fit the graph, in words; empty when that does not help."""
     whole = [name for name in data_inputs(symbol) if dtypes.get(name, "float").startswith(("int", "uint", "bool"))]
     others = {dtype for name, dtype in dtypes.items() if name not in whole and dtype.startswith(("float", "bfloat"))}
-    wanted = others.pop() if len(others) == 1 else "float32"
-    if not whole or not _types_fit(symbol, {**dtypes, **dict.fromkeys(whole, wanted)}):
+    target = others.pop() if len(others) == 1 else "float32"
+    if not whole or not _types_fit(symbol, {**dtypes, **dict.fromkeys(whole, target)}):
         return ""
-    casts = ", ".join(f'{name}.astype("{wanted}")' for name in whole)
+    casts = ", ".join(f'{name}.astype("{target}")' for name in whole)
     images = " Images are often divided by 255, too: scale them as the network was trained." if _bytes(dtypes) else ""
     expected = "The network computes in" if learned_variables(symbol) else "All inputs have the dtype"
-    return f"{expected} {wanted}: pass {casts}.{images}"
+    return f"{expected} {target}: pass {casts}.{images}"
 
 
 def _bytes(dtypes: Mapping[str, str]) -> bool:
@@ -105,16 +105,16 @@ def _resized(symbol: Symbol, size: int) -> Symbol | None:
 def _wanted(symbol: Symbol, shapes: Shapes, fed: Mapping[str, Any]) -> Iterator[str]:
     """Yield the shapes that the parameters leave to an input."""
     for name in fed:
-        rest = {**shapes, name: (None,) * len(fed[name])}
+        open_shapes = {**shapes, name: (None,) * len(fed[name])}
         try:
-            graph = infer_shape(Graph(symbol.outputs), shapes=rest)
+            graph = infer_shape(Graph(symbol.outputs), shapes=open_shapes)
         except NNVMError:
             continue
         index = graph.indexed_graph()
-        known = {index.nodes[nid].source.name: graph.attrs["shape"][index.entry_rptr[nid]] for nid in index.input_nodes}
-        if known[name] and any(dim is not None for dim in known[name]) and known[name] != fed[name]:
+        sizes = {index.nodes[nid].source.name: graph.attrs["shape"][index.entry_rptr[nid]] for nid in index.input_nodes}
+        if sizes[name] and any(dim is not None for dim in sizes[name]) and sizes[name] != fed[name]:
             others = "these parameters" if learned_variables(symbol) else "the other inputs as they are"
-            yield f"With {others} {name!r} must have shape {format_shape(known[name])} (? is any size)."
+            yield f"With {others} {name!r} must have shape {format_shape(sizes[name])} (? is any size)."
 
 
 def _fit(symbol: Symbol, shapes: Shapes, name: str, shape: Shape) -> bool:

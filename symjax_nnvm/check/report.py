@@ -114,9 +114,9 @@ class CheckReport:
             for p in self.problems
         ]
         columns = ("severity", "kind", "operator", "nodes", "reason", "what to do")
-        said = [i for i, _ in enumerate(columns) if any(row[i] for row in rows)]
+        places = [i for i, _ in enumerate(columns) if any(row[i] for row in rows)]
         notes = [self._heading(), *([] if self.shapes_checked else [_NOT_CHECKED])]
-        return table_html([columns[i] for i in said], [[row[i] for i in said] for row in rows], notes=notes)
+        return table_html([columns[i] for i in places], [[row[i] for i in places] for row in rows], notes=notes)
 
     def _heading(self) -> str:
         counts = [(s, sum(problem.severity == s for problem in self.problems)) for s in _SEVERITIES]
@@ -155,7 +155,7 @@ def _lines(problem: Problem, width: int) -> list[str]:
 
 
 class Findings:
-    """Collects findings: those that say the same of several nodes are one problem."""
+    """Collects findings: equal findings of several nodes become one problem."""
 
     def __init__(self) -> None:
         self._nodes: dict[tuple[Kind, Severity, str | None, str, str | None], list[str]] = {}

@@ -1,4 +1,4 @@
-"""Read a model that may hold nodes this version does not know: a node that cannot be used is noted and replaced."""
+"""Read a model with nodes that this version may not support: a node that cannot be used is noted and replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `symjax-nnvm` tells what a model is, whether it runs, and what it computes, without writing a program.
+"""The command `symjax-nnvm` shows what a model is, whether it runs, and what it computes, without a program.
 
 Each subcommand is a module of two functions, `add_arguments(parser)` and `run(options) -> exit code`; only the chosen
 one is imported, so that those that need no JAX answer at once. Exit codes: 0 yes, 1 no (a model that does not run, two
@@ -71,7 +71,7 @@ def _worded(error: Exception) -> str:
 
 
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
-    """Return the parser; of the subcommands, only the one in argv knows its arguments."""
+    """Return the parser; of the subcommands, only the one in argv gets its arguments."""
     parser = Parser(
         prog="symjax-nnvm",
         description="MXNet 1.x models on JAX. MODEL is a -symbol.json, a file of parameters, or their common prefix.",

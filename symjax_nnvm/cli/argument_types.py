@@ -28,11 +28,11 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]  # the stub has overloads
         self, args: Any = None, namespace: Any = None
     ) -> Any:
-        """Parse as argparse does, and add the rest to such an argument, which argparse ends at the first option."""
-        options, left = super().parse_known_args(args, namespace)
+        """Parse as argparse does, but add words after an option to the positional argument before it, too."""
+        options, unparsed = super().parse_known_args(args, namespace)
         if self._open is None:
-            return options, left
-        behind = list(takewhile(lambda text: not text.startswith("-"), left))
+            return options, unparsed
+        behind = list(takewhile(lambda text: not text.startswith("-"), unparsed))
         if self._open.nargs == "?":
             behind = behind[: getattr(options, self._open.dest) is None]
         convert = self._open.type if callable(self._open.type) else str
@@ -43,7 +43,7 @@ class Parser(argparse.ArgumentParser):
         if values:
             value = getattr(options, self._open.dest)
             setattr(options, self._open.dest, values[0] if self._open.nargs == "?" else [*value, *values])
-        return options, left[len(behind) :]
+        return options, unparsed[len(behind) :]
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong, and where the usage stands."""

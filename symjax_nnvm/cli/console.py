@@ -22,7 +22,7 @@ from symjax_nnvm.tables import table_text
 T = TypeVar("T")
 
 _WORTH_A_LINE = 1.0
-"""Seconds after which a log, which shows no progress, is told how long something took."""
+"""Seconds after which a log, which shows no progress, gets a line with the time that a step took."""
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: int = 0) -> None:

@@ -17,7 +17,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say which model."""
+    """Add the arguments that choose a model."""
     parser.add_argument(
         "model",
         type=text_of("model"),

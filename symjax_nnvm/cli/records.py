@@ -66,8 +66,8 @@ def _list(options: argparse.Namespace) -> int:
         print_json({"records": len(file), "shown": rows})
         return 0
     print_table(_COLUMNS, [[_cell(row[name]) for name in _COLUMNS] for row in rows], right=3)
-    rest = len(file) - len(rows)
-    show(f"records: {len(file)}" + (f", {rest} not shown (--count)" if rest else ""))
+    hidden = len(file) - len(rows)
+    show(f"records: {len(file)}" + (f", {hidden} not shown (--count)" if hidden else ""))
     return 0
 
 
@@ -113,12 +113,12 @@ def _verify(options: argparse.Namespace) -> int:
     for problem in problems[:_MOST_PROBLEMS]:
         show(printable(problem))
     more = len(problems) - _MOST_PROBLEMS
-    left = [f"{more} more problems"] if more > 0 else []
-    left += [f"{counts['without_header']} without the header of an image"] if counts["without_header"] else []
-    left += [f"{counts['not_in_the_index']} not in the index"] if counts.get("not_in_the_index") else []
+    notes = [f"{more} more problems"] if more > 0 else []
+    notes += [f"{counts['without_header']} without the header of an image"] if counts["without_header"] else []
+    notes += [f"{counts['not_in_the_index']} not in the index"] if counts.get("not_in_the_index") else []
     what = f"{len(problems)} damaged" if problems else "whole" + (", and every image can be decoded" * options.decode)
     read = f"{printable(str(options.file))}: {counts['records']} records, {counts['bytes']} bytes in them"
-    show("; ".join([f"{read}: {what}", *left]))
+    show("; ".join([f"{read}: {what}", *notes]))
     return int(bool(problems))
 
 

@@ -35,8 +35,8 @@ def _box(box: Box) -> str:
 
 def _arrow(arrow: Arrow) -> str:
     attributes = [f"label={_quoted(arrow.label)}"] * bool(arrow.label) + ["style=dashed"] * arrow.dashed
-    said = f" [{', '.join(attributes)}]" if attributes else ""
-    return f"  {arrow.source} -> {arrow.target}{said};"
+    suffix = f" [{', '.join(attributes)}]" if attributes else ""
+    return f"  {arrow.source} -> {arrow.target}{suffix};"
 
 
 def _lines(lines: Iterable[str]) -> str:

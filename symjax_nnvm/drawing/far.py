@@ -1,7 +1,7 @@
 """Long arrows of a crowded drawing: a value that is read far below is named again where it is read.
 
-Every value that a gradient keeps is a line past all that runs between. Of a hundred such lines side by side no eye
-follows one, and laying them out takes time and width by the square of the drawing's length.
+Every value that a gradient keeps is a line past all nodes between. A hundred such lines side by side cannot be followed
+by eye, and laying them out takes time and width by the square of the drawing's length.
 """
 
 from __future__ import annotations
@@ -53,5 +53,5 @@ def _again(source: Box, target: Box) -> Box:
     """Return the box that stands for another one beside its reader, far below."""
     name = source.lines[:2][-1]  # an operator's, or an input's only line
     text = (f"↑ {shortened(name, _LONGEST)}",)
-    said = f"drawn above: {source.facts}"
-    return Box(f"{target.key}_{source.key}", text, source.colour, said, frame=target.frame, aside=True)
+    note = f"drawn above: {source.facts}"
+    return Box(f"{target.key}_{source.key}", text, source.colour, note, frame=target.frame, aside=True)

@@ -52,7 +52,7 @@ class Grid:
         return place >= self.things
 
     def far_ends(self, segment: Segment) -> list[Link]:
-        """Return the links of which a segment from a thing into a line, or from a line to a thing, is an end."""
+        """Return the links that end in a segment from a thing into a line, or from a line to a thing."""
         if not self.is_line(segment.lower):
             return [segment.link]
         links = self.trunks[segment.link.source, segment.link.trunk]
@@ -148,11 +148,11 @@ def crossings(grid: Grid) -> int:
     position = _positions(grid)
     total = 0
     for row in grid.rows:
-        seen: list[int] = []
+        ends_before: list[int] = []
         for place in row:
             ends = sorted(position[segment.lower] for segment in grid.down[place])
             for end in ends:
-                total += len(seen) - bisect_right(seen, end)
+                total += len(ends_before) - bisect_right(ends_before, end)
             for end in ends:
-                insort(seen, end)
+                insort(ends_before, end)
     return total

@@ -24,7 +24,7 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Extent:
-    """Tells how far a place reaches to both sides of its middle, and how far others stay away from that."""
+    """How far a place reaches to both sides of its middle, and the distance that others keep."""
 
     left: float
     right: float

@@ -65,7 +65,7 @@ def _box(box: Box, r: Rectangle) -> str:
 
 
 def _path(pieces: list[RowPiece]) -> str:
-    """Return a trunk and its branches; what goes on where the last piece ended needs no new beginning."""
+    """Return a trunk and its branches; a piece that continues at the end of the last one needs no new start."""
     steps: list[tuple[str, str]] = []
 
     def down(y: float) -> None:

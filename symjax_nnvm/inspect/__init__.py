@@ -1,2 +1,1 @@
-"""This package tells facts about a network: its layers, its cost, the roles of its variables, its difference from
-another."""
+"""Facts about a network: its layers, its cost, the roles of its variables, its difference from another."""

@@ -3,7 +3,7 @@
 Memory is counted by liveness in the order in which nodes run: arguments and states all the time, an intermediate from
 the node that makes it to the last that reads it, and at each node what it holds besides (`FWorkspace`). XLA fuses
 elementwise operators and may need less; it may turn axes or run branches side by side and need somewhat more. The
-estimate tells a run that fits from one that does not; it does not budget the last gigabyte.
+estimate shows whether a run fits in memory; it is not exact to the last gigabyte.
 """
 
 from __future__ import annotations
@@ -250,9 +250,9 @@ class _Measure:
         for nid in range(self.at):
             if self.index.nodes[nid].source.is_variable:
                 continue
-            held = sum(self.sizes[e] for e in range(rptr[nid], rptr[nid + 1]) if keep or self.last[e] >= self.at)
-            if held > most:
-                most, node = held, nid
+            size = sum(self.sizes[e] for e in range(rptr[nid], rptr[nid + 1]) if keep or self.last[e] >= self.at)
+            if size > most:
+                most, node = size, nid
         return node
 
     def _last_readers(self) -> list[int]:
@@ -324,8 +324,8 @@ class _Measure:
         shapes = runs(SHAPES, attrs, [self.shapes[eid] for eid in eids])
         dtypes = runs(DTYPES, attrs, [self.dtypes[eid] for eid in eids])
         beside, flops = 0, 0
-        for graph, (known, times), (types, _) in zip(attrs.subgraphs, shapes, dtypes, strict=True):
-            inner = estimate_graph(_inferred(graph, known, types))
+        for graph, (in_shapes, times), (types, _) in zip(attrs.subgraphs, shapes, dtypes, strict=True):
+            inner = estimate_graph(_inferred(graph, in_shapes, types))
             beside = max(beside, inner.peak_bytes - inner.input_bytes)
             flops += times * inner.flops
             self.uncounted |= dict.fromkeys(inner.uncounted)
@@ -338,12 +338,12 @@ def _inferred(graph: Subgraph, shapes: Sequence[Shape | None], dtypes: Sequence[
     """Return a subgraph with shapes and dtypes that follow from those of its variables."""
     fed = dict(zip(subgraph_variables(graph), zip(shapes, dtypes, strict=True), strict=True))
     inputs = [fed[node] for node in input_nodes(graph.outputs)]
-    known: dict[str, Any] = {
+    attrs: dict[str, Any] = {
         "shape_inputs": ShapeList(shape for shape, _ in inputs),
         "dtype_inputs": DTypeList(dtype for _, dtype in inputs),
     }
-    known |= {"shape_attr_key": "__shape__", "dtype_attr_key": "__dtype__"}
-    return apply_pass(apply_pass(Graph(graph.outputs, known), "MXInferShape"), "MXInferType")
+    attrs |= {"shape_attr_key": "__shape__", "dtype_attr_key": "__dtype__"}
+    return apply_pass(apply_pass(Graph(graph.outputs, attrs), "MXInferShape"), "MXInferType")
 
 
 def _shapes_of(index: IndexedGraph, nid: int, shapes: Sequence[Shape | None]) -> tuple[Any, Any]:

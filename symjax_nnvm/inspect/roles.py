@@ -1,4 +1,4 @@
-"""Roles of variables, by the operators that read them: MXNet's files do not tell data, labels and parameters apart."""
+"""Roles of variables, by the operators that read them: MXNet's files do not distinguish data, labels and parameters."""
 
 from __future__ import annotations
 

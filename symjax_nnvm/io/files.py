@@ -3,8 +3,7 @@
 Writing follows what databases do to commit: a temporary file beside the target, flushed and synchronised with the disk,
 takes the target's place in one rename. After a killed process or a full disk the path holds the old file or the new
 one; arrays that are views of the old file keep their values. MXNet's record files alone grow at their place
-(`GrowingFile`). Reading never waits and never takes more than it was told
-to: only regular files are opened.
+(`GrowingFile`). Reading never waits and never reads more than its limit: only regular files are opened.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ def atomic_writes(*paths: StrPath) -> Iterator[tuple[BinaryIO, ...]]:
         except OSError as error:
             if error.filename is not None or error.errno is None:
                 raise
-            # A write that fails does not know of what file.
+            # The error of a failed write lacks the file's name.
             where = ", ".join(str(one.target) for one in pending)
             raise OSError(error.errno, f"{os.strerror(error.errno)} (nothing was changed)", where) from error
         for one in pending:  # at once: the folder is synchronised when all have their names
@@ -111,10 +110,10 @@ class GrowingFile(FileIO):
 
     def write(self, data: bytes | memoryview) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Write all bytes."""
-        left = memoryview(data)
-        while left:
+        unwritten = memoryview(data)
+        while unwritten:
             try:
-                left = left[super().write(left) :]
+                unwritten = unwritten[super().write(unwritten) :]
             except OSError as error:
                 raise OSError(error.errno, os.strerror(error.errno or 0), self.name) from error
         return len(data)
@@ -137,7 +136,7 @@ def one_writer(folder: StrPath) -> Iterator[None]:
 
 def cache_folder() -> Path:
     """Return the user's folder for files of this library that can be made again, by the platform's custom; it need not
-    exist. An absolute XDG_CACHE_HOME says where on every platform; a relative one says nothing, by the standard."""
+    exist. An absolute XDG_CACHE_HOME decides on every platform; a relative one is ignored, by the standard."""
     named, home = Path(os.environ.get("XDG_CACHE_HOME", "")), Path(os.path.expanduser("~"))
     if named.is_absolute():
         folder = named
@@ -189,7 +188,7 @@ class _Temporary:
             _synchronise(self._folder)
 
     def discard(self) -> None:
-        """Close, and remove what has not taken its place."""
+        """Close, and remove temporary files that were not renamed."""
         with suppress(OSError):  # flushes once more what could not be written
             self.file.close()
         if self._name is not None:
@@ -339,7 +338,7 @@ def _without_waiting(path: str, flags: int) -> int:
 def read_bounded(path: StrPath, limit: int, what: str, error: type[NNVMError] = FileError) -> bytes:
     """Read all bytes of a file of at most `limit`.
 
-    Raises `error` for a larger one, which says what it is too large for; FileError for no regular file, OSError.
+    Raises `error` for a larger file, with the limit; FileError for no regular file, OSError.
     """
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size

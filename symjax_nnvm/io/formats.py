@@ -1,6 +1,6 @@
-"""Kinds of array files: one row each says how such files are named, told by their first bytes, read and written.
+"""Kinds of array files: one row each for how such files are named, recognised by first bytes, read and written.
 
-Every loader, `save_arrays`, the command and the error "this is no symbol file" ask these rows and nothing else, so a
+Every loader, `save_arrays`, the command and the error "this is no symbol file" use these rows and nothing else, so a
 new kind of file is one row: `register_format(FileFormat(...))`. The library's own rows are in `mxnet/array_formats.py`.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from symjax_nnvm.errors import ParamsFormatError
 
 HEAD = 64
-"""Bytes of a file's beginning by which it is told what the file is."""
+"""Bytes of a file's beginning by which its format is recognised."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class FileFormat:
 
     name: its name for `convert --to`. title: its name in messages. suffixes: how such files' names end, in lower
     case; the first is that of files that are written. sniff: whether a file that begins with these bytes (at most
-    `HEAD`) and has this size is one. read: arrays, by name or as a list, of an open file, whose name errors tell; it
+    `HEAD`) and has this size is one. read: arrays, by name or as a list, of an open file, whose name is in errors; it
     raises ParamsFormatError for a malformed one. write: arrays by name or as a list into an open file; it raises
     ParamsFormatError for what the file cannot hold; None: such files are only read. named: whether arrays have names,
     as a model's must. extra: the extra of this library that reading needs.
@@ -55,18 +55,18 @@ def register_format(row: FileFormat) -> FileFormat:
 
 
 def format_of_bytes(head: bytes, size: int) -> FileFormat | None:
-    """Return the kind of a file of a size that begins like this; None when it is no array file. The
-    newest row is asked first: what it describes may be a special case of another."""
+    """Return the kind of a file of a size that begins like this; None when it is no array file. The newest row is tried
+    first: it may be a special case of another."""
     return next((row for row in reversed(FORMATS.values()) if row.sniff(head, size)), None)
 
 
 def format_of_name(path: str | os.PathLike[str]) -> FileFormat | None:
-    """Return the kind of file that a name's end says; None when it says none."""
+    """Return the kind of file by its name's end; None for an unknown end."""
     name = os.fsdecode(path).lower()
     return next((row for row in FORMATS.values() if name.endswith(row.suffixes)), None)
 
 
 def array_suffixes(*, named: bool = False, written: bool = False) -> tuple[str, ...]:
-    """Tell how array files' names end. named: those alone that a model's arrays may be in; written: those we write."""
+    """Return the suffixes of array files. named: only of formats with names; written: only of written formats."""
     rows = (row for row in FORMATS.values() if (row.named or not named) and (row.write or not written))
     return tuple(suffix for row in rows for suffix in row.suffixes)

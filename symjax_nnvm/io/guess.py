@@ -1,6 +1,6 @@
 """Guess what a file is, for the error of a loader that was given another one; suggest names for a file that is missing.
 
-A reader who gave the wrong file can act on what it is, not on where it is broken.
+A user who passed the wrong file can act on what the file is, not on where it is broken.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def guess_file_type(head: bytes, size: int) -> str | None:
 
 
 def symbol_text(data: bytes, path: str | os.PathLike[str]) -> str:
-    """Give the text of a symbol file. Raises JSONFormatError, which says what the file is, for one that holds none."""
+    """Give the text of a symbol file. Raises JSONFormatError, which names the file's real kind."""
     if not data.strip():
         raise JSONFormatError(f"{os.fspath(path)} is not a symbol file: it is empty.")
     if not data.lstrip().startswith(b"{"):
@@ -58,11 +58,11 @@ def symbol_text(data: bytes, path: str | os.PathLike[str]) -> str:
 
 
 def require_file(path: str | os.PathLike[str], argument: str = "path") -> None:
-    """Raise ModelNotFoundError unless the path exists; the message says what is in its folder.
+    """Raise ModelNotFoundError unless the path exists; the message lists its folder.
 
     argument: the path's name in the function that was called, for the PathError of what is no path.
 
-    What is no path at all, because of a NUL character, is told by who opens it.
+    A text that is no path, because of a NUL character, is refused when it is opened.
     """
     if "\0" not in path_text(path, argument) and not Path(path).exists():
         raise ModelNotFoundError(f"No such file: {os.fspath(path)}. {what_is_there(Path(path))}")
@@ -79,7 +79,7 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 def what_is_there(path: Path, suffix: str = "") -> str:
     """Return a sentence on the files in a path's folder whose names end in `suffix`, those first that are most like its
-    own; names are given without the suffix, as what to ask for."""
+    own; names are without the suffix, as the user types them."""
     folder = path.parent
     if not folder.is_dir():
         return f"There is no folder {folder}."
@@ -87,8 +87,8 @@ def what_is_there(path: Path, suffix: str = "") -> str:
     names = [name.removesuffix(suffix) for name in listed if not name.startswith(".")]
     if not names:
         return f"No file{suffix and f' *{suffix}'} is in {folder.resolve()}."
-    asked = path.name.removesuffix(suffix)
-    close = [name for name in names if asked and name.startswith(asked)][:3] or closest(asked, names)
+    stem = path.name.removesuffix(suffix)
+    close = [name for name in names if stem and name.startswith(stem)][:3] or closest(stem, names)
     hint = f"Did you mean {' or '.join(repr(str(folder / name)) for name in close)}? " if close else ""
-    rest = [name for name in names if name not in close]
-    return f"{hint}In {folder.resolve()}: {plain_list([*close, *rest])}."
+    others = [name for name in names if name not in close]
+    return f"{hint}In {folder.resolve()}: {plain_list([*close, *others])}."

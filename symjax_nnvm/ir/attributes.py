@@ -61,7 +61,7 @@ FInferDefaultType: OpMap[
         tuple[Iterable[DType | None], Iterable[DType | None]],
     ]
 ] = Op.get_attr("FInferDefaultType")
-"""As FInferType, asked only when nothing else in the graph decides the dtypes of the node: it makes its arrays."""
+"""As FInferType, used only when nothing else in the graph decides the dtypes of the node: it makes its arrays."""
 
 FGradient: OpMap[Callable[[Node, list[NodeEntry]], Iterable[NodeEntry | None]]] = Op.get_attr("FGradient")
 """(node, head gradients) → one gradient per input; None where nothing flows."""
@@ -85,8 +85,8 @@ FLossEquivalent: OpMap[Callable[[Node], NodeEntry]] = Op.get_attr("FLossEquivale
 """A loss head's node → the scalar whose derivative its gradient is. Marks operators that ignore head gradients."""
 
 TWritesInForward: OpMap[bool] = Op.get_attr("TWritesInForward")
-"""The operator writes its states whenever it runs; those of others that ask whether they train follow the backward
-pass of a training step, as BatchNorm's moving averages do in MXNet."""
+"""The operator writes its states whenever it runs. States of other operators that read is_train are written in the
+backward pass of a training step, as BatchNorm's moving averages in MXNet."""
 
 FFixedInputs: OpMap[Callable[[NodeAttrs], Mapping[int, float]]] = Op.get_attr("FFixedInputs")
 """attrs → the inputs that the operator takes to be a number, whatever they hold, and that MXNet's sets to it where its
@@ -105,7 +105,7 @@ TSupersedes: OpMap[bool] = Op.get_attr("TSupersedes")
 """The operator's first outputs are those of `control_deps[0]`, which need not run where this one does."""
 
 TDataDependentShape: OpMap[bool] = Op.get_attr("TDataDependentShape")
-"""The shape of the operator's outputs depends on values, which compiled code does not know."""
+"""The shape of the operator's outputs depends on values, which are unknown while compiling."""
 
 FDraws: OpMap[Callable[[NodeAttrs], When]] = Op.get_attr("FDraws")
 """attrs → when the operator draws random numbers; default never."""
@@ -114,7 +114,7 @@ FDeviation: OpMap[Callable[[NodeAttrs], Deviation | None]] = Op.get_attr("FDevia
 """attrs → how a node with these parameters differs from MXNet 1.9.1 where that runs; default not at all."""
 
 FAsksSparse: OpMap[Callable[[NodeAttrs], bool]] = Op.get_attr("FAsksSparse")
-"""attrs → whether a node with these parameters asks for sparse storage, or is made for it; all is dense here."""
+"""attrs → whether a node with these parameters requests sparse storage, or is made for it; all is dense here."""
 
 TOwn: OpMap[bool] = Op.get_attr("TOwn")
 """The operator is this library's alone: MXNet 1.9.1 has none of its name."""
@@ -177,7 +177,7 @@ FFlops: OpMap[Callable[[NodeAttrs, Sizes, Sizes], Flops]] = Op.get_attr("FFlops"
 """(attrs, input shapes, output shapes), all known → `Flops` of one call at inference."""
 
 TUncounted: OpMap[str] = Op.get_attr("TUncounted")
-"""Why an operator has no FFlops: a report of a sum says that the operator is left out."""
+"""Why an operator has no FFlops: the report of a sum lists it as left out."""
 
 TPrecision: OpMap[Precision] = Op.get_attr("TPrecision")
 """How ReducePrecision treats the operator. "half": its time goes into products, whose sums XLA keeps in float32, so
@@ -189,8 +189,8 @@ TDrawing: OpMap[str] = Op.get_attr("TDrawing")
 
 TRecompute: OpMap[Recompute] = Op.get_attr("TRecompute")
 """When the backward part may compute the operator again. "freely", the default; "if forced": MXNet's rule do_mirror
-keeps it, as it is dear, unless a node asks for it; "in blocks": neither that rule nor a node's attribute makes a copy;
-"never": it may do what must be done once."""
+keeps it, as it is expensive, unless a node's attribute forces a copy; "in blocks": neither that rule nor a node's
+attribute makes a copy; "never": it may do what must be done once."""
 
 TShapeParameters: OpMap[tuple[str, ...]] = Op.get_attr("TShapeParameters")
 """The parameters that may spell out the shape of the operator's result, a batch size with it."""
@@ -301,10 +301,10 @@ TJoinsRanges: OpMap[bool] = Op.get_attr("TJoinsRanges")
 """The result has the range of the 8-bit integers that it is made of; True: of several arrays, which are best of one."""
 
 FLowering: OpMap[Any] = Op.get_attr("FLowering")
-"""How the operator runs, set by the package that runs it; `lowering.core.rules` says what a value is there."""
+"""How the operator runs, set by the package that runs it; `lowering.core.rules` defines its values."""
 
 FOnnx: OpMap[Any] = Op.get_attr("FOnnx")
-"""How the operator is written into an ONNX file, or why it is not; `symjax_nnvm.onnx.forms` says what a value is."""
+"""How the operator is written into an ONNX file, or why it is not; `symjax_nnvm.onnx.forms` defines its values."""
 
 
 def with_twin(name: str) -> Iterator[Op]:

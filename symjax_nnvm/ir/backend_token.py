@@ -1,4 +1,4 @@
-"""`BackendToken`: the token by which options, stages and operator attributes know what computes convolutions."""
+"""`BackendToken`: the token that names, for options, stages and operator attributes, what computes convolutions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ __all__ = ["BackendToken"]
 
 
 class BackendToken(Protocol):
-    """Tells what computes convolutions and dense layers where a graph runs: the package that runs it makes one, and
-    sets the operator attributes that read it. A hashable value. Two that are equal decide alike."""
+    """What computes convolutions and dense layers where a graph runs. The package that runs graphs makes one, and sets
+    the operator attributes that read it. A hashable value. Two that are equal decide alike."""
 
     @property
     def fuses(self) -> bool:

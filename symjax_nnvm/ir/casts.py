@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 
-def integers_in_between(given: np.dtype, wanted: np.dtype) -> np.dtype | None:
+def integers_in_between(source: np.dtype, target: np.dtype) -> np.dtype | None:
     """Return the integers that a processor casts floats to before their low bits are taken.
 
-    None where no float is cast to an integer, and for unsigned ones of 32 and 64 bits, which MXNet has not.
+    None where no float is cast to an integer, and for unsigned ones of 32 and 64 bits, which MXNet lacks.
     """
-    if wanted.kind not in "iu" or (wanted.kind == "u" and wanted.itemsize > 2):
+    if target.kind not in "iu" or (target.kind == "u" and target.itemsize > 2):
         return None
-    if given.kind != "f" and given.name != "bfloat16":
+    if source.kind != "f" and source.name != "bfloat16":
         return None
-    return np.dtype(np.int64 if wanted.itemsize == 8 else np.int32)
+    return np.dtype(np.int64 if target.itemsize == 8 else np.int32)
 
 
 def cast(value: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 Checked are: dependencies have no cycle; every input and head names an output that its node has; an operator has as many
 inputs as it takes; what an operator writes is a variable; versions count the mutations of variables and nothing else,
-each written once; parsed parameters say what their text says; a backward operator has the forward node it refers to; a
+each written once; parsed parameters equal their text; a backward operator has the forward node it refers to; a
 subgraph reads no variables but those that its operator feeds.
 """
 
@@ -47,20 +47,20 @@ def _sizes(sizes: Sequence[tuple[int, int]]) -> str:
 def graph_faults(outputs: Sequence[NodeEntry]) -> Iterator[str]:
     """Yield the faults of a graph, one sentence each; nothing for a sound one."""
     pending = [list(outputs)]
-    seen: set[Node] = set()
+    visited: set[Node] = set()
     while pending:
         heads = pending.pop()
         nodes = [
             node for node in post_order(heads) if isinstance(node, Node)
-        ]  # others are told of by who refers to them
+        ]  # others are reported at the nodes that refer to them
         for i, head in enumerate(heads):
             yield from _entry_faults(head, f"head {i}")
         position = {node: i for i, node in enumerate(nodes)}
         for node in nodes:
             yield from _cycle_faults(node, position)
             yield from _node_faults(node)
-            if node not in seen:  # an operator may hold a graph twice
-                seen.add(node)
+            if node not in visited:  # an operator may hold a graph twice
+                visited.add(node)
                 pending.extend(list(graph.outputs) for graph in node.attrs.subgraphs)
         yield from _version_faults(heads, nodes)
 
@@ -137,7 +137,7 @@ def _version_faults(heads: Sequence[NodeEntry], nodes: Sequence[Node]) -> Iterat
         mutates = FMutateInputs.get(node.op)
         for i in () if mutates is None else mutates(node.attrs):
             if i >= len(node.inputs):
-                continue  # told as a wrong number of inputs
+                continue  # reported as a wrong number of inputs
             source, _, version = node.inputs[i]
             if isinstance(source, Node) and source.op is not None:
                 yield f"node {node.name!r} writes its input {i}, which is node {source.name!r} and not a variable"

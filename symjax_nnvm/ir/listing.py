@@ -35,8 +35,8 @@ def variables(nodes: Sequence[Node], option: InputOption = "all") -> list[Node]:
 
 
 def subgraph_variables(graph: Subgraph) -> list[Node]:
-    """Return the variables of a subgraph, in the order in which its operator feeds them: in post-order, or as
-    `subgraph` was told. Such may be missing in the graph, where a pass found that it does not need them."""
+    """Return the variables of a subgraph, in the order in which its operator feeds them: in post-order, or in the order
+    passed to `subgraph`. A variable that a pass has made unnecessary may be missing in the graph."""
     listed = graph.attrs.get(_VARIABLES) if isinstance(graph, Graph) else None
     return input_nodes(graph.outputs) if listed is None else listed
 

@@ -89,8 +89,8 @@ class NodeAttrs:
         parsed = self.parsed
         if self.op is None and parsed is not None:
             parsed = VariableParam(parsed.version)
-        kept = self.scalars, self.subgraphs, self.draw_place, self.source
-        return NodeAttrs(self.op, self.name, self.dict.copy(), parsed, *kept)
+        shared = self.scalars, self.subgraphs, self.draw_place, self.source
+        return NodeAttrs(self.op, self.name, self.dict.copy(), parsed, *shared)
 
     def parse(self) -> None:
         """Run the operator's parser, if it has one: `dict` → `parsed`."""
@@ -173,9 +173,9 @@ def altered(attrs: NodeAttrs, op: str | None = None, **params: object) -> NodeAt
     operator = attrs.op if op is None else Op.get(op)
     assert operator is not None
     fields = operator.params.fields if operator.params else {}
-    kept = {key: text for key, text in attrs.dict.items() if key in fields or key.startswith("__")}
-    kept |= {key: value_to_text(value) for key, value in params.items()}
-    new = NodeAttrs(operator, attrs.name, kept, None, attrs.scalars, attrs.subgraphs, attrs.draw_place, attrs.source)
+    texts = {key: text for key, text in attrs.dict.items() if key in fields or key.startswith("__")}
+    texts |= {key: value_to_text(value) for key, value in params.items()}
+    new = NodeAttrs(operator, attrs.name, texts, None, attrs.scalars, attrs.subgraphs, attrs.draw_place, attrs.source)
     if operator.attr_parser is not None:
         operator.attr_parser(new)
     return new

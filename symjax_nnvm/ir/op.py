@@ -1,8 +1,8 @@
 """Op, OpMap, OpGroup and the operator registry (NNVM's `op.h`).
 
-An `Op` is data: name, aliases, description, arguments, arity, parameter parser. Everything else that the library or a
-user knows about operators is an *attribute* under an open key (`FInferShape`, `FGradient`, …, any new one), kept in one
-live `OpMap` per key. Writes take a lock; reads do not.
+An `Op` is data: name, aliases, description, arguments, arity, parameter parser. All other knowledge about operators is
+an *attribute* under an open key (`FInferShape`, `FGradient`, …, any new one), kept in one live `OpMap` per key. Writes
+take a lock; reads do not.
 """
 
 from __future__ import annotations
@@ -268,11 +268,11 @@ class Op:
             raise AttributeConflictError("plevel in set_attr must be greater than 0")
         with _lock:
             values = Op.get_attr(key)
-            for held in islice(values.values(), 1):
-                if _kind(held) != _kind(value):
+            for other_value in islice(values.values(), 1):
+                if _kind(other_value) != _kind(value):
                     raise AttributeConflictError(
                         f"Attribute {key} of operator {self.name} is registered as inconsistent types "
-                        f"previously {_kind(held)} current {_kind(value)}"
+                        f"previously {_kind(other_value)} current {_kind(value)}"
                     )
             current = values.levels.get(self, 0)
             if current == plevel:
@@ -346,7 +346,7 @@ class OpGroup:
 
     @staticmethod
     def get(name: str) -> OpGroup:
-        """Return the group with a name; it is made when it is first asked for."""
+        """Return the group with a name; it is made when it is first used."""
         with _lock:
             return _groups.setdefault(name, OpGroup(name))
 

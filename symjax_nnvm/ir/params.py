@@ -47,8 +47,8 @@ class Bounds:
 
 
 Axis = Annotated[int, Bounds(ge=-MAX_RANK, le=MAX_RANK)]
-"""Annotation of a parameter that names an axis, or a place between axes. No array has more, so that no rule meets a
-number that would have it make 10⁹ axes."""
+"""Annotation of a parameter that names an axis, or a place between axes. No array has more axes; the bound keeps rules
+from making 10⁹ of them."""
 
 Axes = tuple[Axis, ...]
 """Annotation of a parameter that names several."""
@@ -103,7 +103,7 @@ class Params:
     _defaults: typing.ClassVar[dict[str, Any]] = {}
 
     def __init_subclass__(cls) -> None:
-        cls.__doc__ = cls.__doc__ or cls.__name__  # else `dataclasses` asks for the signature, to make one
+        cls.__doc__ = cls.__doc__ or cls.__name__  # else `dataclasses` computes the signature, to make one
         dataclass: Any = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
         cls._defaults = {field.name: field.default for field in dataclasses.fields(dataclass)}
 
@@ -136,7 +136,7 @@ class Params:
 # -- one parser per type ---------------------------------------------------------------------------------------------
 
 _MAX_DIGITS = 1000  # characters of one number, leading zeros included: 64 bits, or a double in full, are fewer
-# Each pattern meets untrusted text. No two of its parts can take the same characters, so that matching is linear.
+# Each pattern reads untrusted text. No two of its parts can take the same characters, so that matching is linear.
 _INT = re.compile(r"[+-]?[0-9]+")
 _PYTHON2_LONG = re.compile(r"([+-]?[0-9]+)L")
 _NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?"
@@ -291,7 +291,7 @@ class _LeftOut:
 
 
 LEFT_OUT = _LeftOut()
-"""Says, in the place of a parameter's value, that the parameter is left out."""
+"""Marks, in the place of a parameter's value, that the parameter is left out."""
 
 _PLAIN = frozenset({str, int, bool, float, type(None)})
 
@@ -363,7 +363,7 @@ class ParamField:
 class ParamSchema:
     """The parameters of one operator: fields in declaration order, and a cache of parsed values.
 
-    A class may define `check(self) -> str | None`, which says what is wrong with a combination of values. When it
+    A class may define `check(self) -> str | None`, which returns what is wrong with a combination of values. When it
     inherits some fields, `positional` may list all names in the order in which callers pass them by position. Where
     MXNet reads files with keys that mean nothing to the operator, `any_key = True` leaves them alone.
     """

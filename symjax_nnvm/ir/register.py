@@ -78,9 +78,9 @@ def need_float(dtype: DType | None) -> None:
 def type_of_readers(*dtypes: DType, unset: DType | None = "float32") -> dict[str, Any]:
     """Return `infer_type` and FInferDefaultType of operators that make an array of the dtype in parameter `dtype`.
 
-    The value `unset` says that the user chose no dtype, as does float32 where MXNet's functions write it by themselves:
-    the array has that one of `dtypes` that the operators reading it need, else float32. MXNet refuses graphs where
-    they need another. Inputs, if any, are of one dtype of their own.
+    The value `unset` means that the user chose no dtype, as does float32 where MXNet's functions write it by
+    themselves: the array has that one of `dtypes` that the operators reading it need, else float32. MXNet refuses
+    graphs where they need another. Inputs, if any, are of one dtype of their own.
     """
 
     def rule(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
@@ -95,7 +95,7 @@ def type_of_readers(*dtypes: DType, unset: DType | None = "float32") -> dict[str
 
 
 def check_number(param: str, value: float, dtype: DType | None) -> None:
-    """Refuse infinity and NaN in a parameter that meets integers; numbers that they do not hold are cast as in C.
+    """Refuse infinity and NaN as a parameter beside integers; numbers that they do not hold are cast as in C.
 
     Raises InferenceError.
     """
@@ -158,7 +158,7 @@ def register_op(
         inputs_used: a function of the parameters that returns the names in use, where parameters switch inputs off.
         variadic: the parameter with the number of inputs, whose names are `arg0`, `arg1`, … or come from `list_inputs`.
         list_inputs: a function of the node's attributes that returns the names of the inputs, where neither `inputs`
-            nor parameters say them.
+            nor parameters name them.
         outputs: names of all outputs, where they are not `output`.
         num_outputs: the number of outputs, or a function of the parameters.
         visible_outputs: the number of outputs that a user sees, or a function of the parameters.
@@ -171,7 +171,7 @@ def register_op(
         doc: the description, for its page.
         inplace: pairs of FInplaceOption.
         flops: a rule (parameters, input shapes, output shapes) → `Flops`; the number of operations for each element of
-            the first output; or a text that says why they are not counted.
+            the first output; or a text with the reason why they are not counted.
         workspace: a rule of the same form that returns the number of elements in memory beyond inputs and outputs; None
             for no elements.
         precision: TPrecision; None for `"float32"`.
@@ -293,8 +293,8 @@ def register_op(
 def _folder(frame: FrameType | None) -> str | None:
     """Return the family of the file that called a function, if it is ours: `symjax_nnvm.ops.<family>.<file>`."""
     caller = frame and frame.f_back
-    package, _, rest = caller.f_globals["__name__"].partition(".ops.") if caller else ("", "", "")
-    return rest.partition(".")[0] if package == "symjax_nnvm" and "." in rest else None
+    package, _, tail = caller.f_globals["__name__"].partition(".ops.") if caller else ("", "", "")
+    return tail.partition(".")[0] if package == "symjax_nnvm" and "." in tail else None
 
 
 _NO_PARAMS = NoParams()
@@ -315,7 +315,7 @@ def _parser(name: str, schema: ParamSchema) -> Callable[[NodeAttrs], None]:
 
 
 class Deviations(tuple[Deviation, ...]):
-    """Reports an operator's differences from MXNet, as a value of FDeviation: of attrs, it says which are a node's."""
+    """An operator's differences from MXNet, as a value of FDeviation: a function attrs → those of a node."""
 
     __slots__ = ()
 
@@ -359,7 +359,7 @@ def _fill_card(
         op.set_attr("FNotDerivative", _of_parameters(not_derivative))
     if layout is not None:
         op.set_attr("FCorrectLayout", AGNOSTIC if layout == "agnostic" else layout)
-    if samples is not None or layout == "agnostic":  # what has no order of axes goes element by element
+    if samples is not None or layout == "agnostic":  # an operator without an order of axes works on elements
         op.set_attr("FSamples", _of_attrs(samples if callable(samples) else _each))
     if storage is not None:
         op.set_attr("FInferStorageType", lambda attrs, ins: storage(attrs.parsed, ins))

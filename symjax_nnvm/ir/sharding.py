@@ -56,7 +56,7 @@ def mesh_axes(text: str) -> MeshAxes:
 
 def split_over(axes: MeshAxes) -> list[str]:
     """Return all axes of the mesh that are named, in order."""
-    groups = ((each,) if isinstance(each, str) else each or () for each in axes)
+    groups = ((entry,) if isinstance(entry, str) else entry or () for entry in axes)
     return [name for group in groups for name in group]
 
 

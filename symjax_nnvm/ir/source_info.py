@@ -23,7 +23,7 @@ def source_info() -> Iterator[None]:
     """Remember where nodes are made: errors about a node then name the file and line.
 
     Only nodes that this thread makes inside the context have this. Nodes that passes derive from such a node, with its
-    attributes, remember the same line. Files do not keep it.
+    attributes, keep the same line. Files do not keep it.
     """
     token = _remembered.set(True)
     try:
@@ -44,7 +44,7 @@ def warn_caller(message: str, category: type[Warning]) -> None:
 
 
 def _callers_frame() -> tuple[FrameType | None, int]:
-    """Return the innermost frame outside this library, and how far it is from who asks, whose own number is 1."""
+    """Return the innermost frame outside this library, and its distance from the caller, which has the number 1."""
     frame, level = inspect.currentframe(), 0
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         frame, level = frame.f_back, level + 1

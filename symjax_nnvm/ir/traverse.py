@@ -31,19 +31,19 @@ def post_order(entries: Iterable[NodeEntry]) -> list[Node]:
 
 
 def post_order_nodes(heads: Iterable[Node], successors: Callable[[Node], list[Node]] = successors) -> list[Node]:
-    """Return `post_order` from nodes instead of entries, and along other edges where `successors` says so."""
+    """Return `post_order` from nodes instead of entries, and along the edges of `successors`."""
     order: list[Node] = []
-    seen: set[Node] = set()
+    visited: set[Node] = set()
     for head in heads:
-        if head in seen:
+        if head in visited:
             continue
-        seen.add(head)
+        visited.add(head)
         path = [head]
         pending: list[Iterator[Node]] = [iter(successors(head))]
         while path:
             for node in pending[-1]:
-                if node not in seen:
-                    seen.add(node)
+                if node not in visited:
+                    visited.add(node)
                     before = successors(node)
                     if before:
                         path.append(node)

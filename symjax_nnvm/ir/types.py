@@ -66,7 +66,7 @@ def is_float(dtype: DType | None) -> bool:
 
 
 def default_dtype() -> DType:
-    """Return the dtype of an input that says nothing: float32, as in MXNet."""
+    """Return the dtype of an input that declares none: float32, as in MXNet."""
     return "float32"
 
 
@@ -148,7 +148,7 @@ def shape_problem(shape: Shape, item_size: int = 1) -> str | None:
 
 
 def merge_shapes(a: Shape | None, b: Shape | None) -> Shape | None:
-    """Return the shape with every size that either knows. Raises ValueError when they contradict each other."""
+    """Return the shape with every size that either has. Raises ValueError when they contradict each other."""
     if a is None or a == b:
         return b
     if b is None:
@@ -159,7 +159,7 @@ def merge_shapes(a: Shape | None, b: Shape | None) -> Shape | None:
 
 
 def merge_dtypes(a: DType | None, b: DType | None) -> DType | None:
-    """Return the dtype that either knows. Raises ValueError when they contradict each other."""
+    """Return the dtype that either has. Raises ValueError when they contradict each other."""
     if a is None or a == b:
         return b
     if b is None:

@@ -36,7 +36,7 @@ _CPU = (1, 0)
 
 
 class _Reader:
-    """A cursor over a file's bytes; an error says where."""
+    """A cursor over a file's bytes; an error has the position."""
 
     def __init__(self, data: memoryview, source: str):
         self.data = data

@@ -17,8 +17,8 @@ _MAX_EPOCH = 10**9
 
 
 def prefix_of(path: str | os.PathLike[str]) -> tuple[str, int | None]:
-    """Return (prefix, epoch) of what stands for a model: its prefix, its symbol file or its file of parameters, which
-    alone says an epoch. A prefix that has a symbol file stays what it is, however it ends."""
+    """Return (prefix, epoch) of a model's path: its prefix, its symbol file or its file of parameters, which alone has
+    an epoch. A prefix that has a symbol file stays what it is, however it ends."""
     text = path_text(path, "prefix")
     if not Path(text + SYMBOL_SUFFIX).is_file():
         if text.endswith(SYMBOL_SUFFIX):
@@ -58,7 +58,7 @@ def epochs(prefix: str | os.PathLike[str]) -> dict[int, Path]:
 
 
 def symbol_path(prefix: str) -> Path:
-    """Return the symbol file of a prefix. Raises ModelNotFoundError, which says what models there are."""
+    """Return the symbol file of a prefix. Raises ModelNotFoundError, which lists the models in the folder."""
     path = Path(prefix + SYMBOL_SUFFIX)
     if not path.exists():
         folder = Path(prefix)
@@ -70,7 +70,7 @@ def symbol_path(prefix: str) -> Path:
 
 
 def params_path(prefix: str, epoch: int) -> Path:
-    """Return the file of parameters of an epoch. Raises ModelNotFoundError, which says what epochs there are."""
+    """Return the file of parameters of an epoch. Raises ModelNotFoundError, which lists the epochs."""
     path = Path(f"{prefix}-{epoch:04d}.params")
     if not path.exists():
         existing = epochs(prefix)

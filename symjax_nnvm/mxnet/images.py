@@ -48,7 +48,7 @@ def decode_image(
     """Decode an image (JPEG, PNG, …) as uint8 (height, width, channels): red, green, blue; 1 channel is grey, the 4th
     alpha.
 
-    It is turned as its EXIF orientation says, as MXNet's ImageRecordIter does (and `mx.image.imdecode` does not).
+    It is turned by its EXIF orientation, as in MXNet's ImageRecordIter (and not in `mx.image.imdecode`).
     decoder: "opencv" gives the bytes that MXNet's gives; "pillow" gives the same ones where both are built with
     libjpeg-turbo, as the wheels on PyPI are, but for the grey of coloured images; None is OpenCV where it is installed,
     else Pillow. where: the image's name in errors. Raises RecordFormatError, MissingExtraError.
@@ -92,13 +92,13 @@ def decode_flagged(data: bytes, flag: int, where: str, *, turned: bool = True) -
     """Return an image as `cv2.imdecode(data, flag)` gives it: uint8 in blue, green, red, and of grey (height, width).
 
     flag: 0 for grey, a positive number for 3 channels, a negative one for the file's own channels. turned: whether it
-    is turned as its EXIF orientation says, unless flag is negative. Raises RecordFormatError, MissingExtraError.
+    is turned by its EXIF orientation, unless flag is negative. Raises RecordFormatError, MissingExtraError.
     """
     if _chosen(None) == "opencv":
         cv2 = opencv()
-        kept = 0 if turned or flag < 0 else cv2.IMREAD_IGNORE_ORIENTATION
+        orientation_flag = 0 if turned or flag < 0 else cv2.IMREAD_IGNORE_ORIENTATION
         try:
-            decoded = cv2.imdecode(np.frombuffer(data, np.uint8), flag | kept) if data else None
+            decoded = cv2.imdecode(np.frombuffer(data, np.uint8), flag | orientation_flag) if data else None
         except cv2.error as error:
             raise _undecodable(where, data, error.err) from None
         if decoded is None:

@@ -174,9 +174,9 @@ class _Search:
         self.states = list(dict.fromkeys(self.symbol.list_auxiliary_states()))
         in_order = dict.fromkeys(self.symbol.list_inputs())
         _, arguments, _, states = infer_shapes(self.symbol.outputs, (), self.given)
-        known = dict(zip(self.symbol.list_arguments(), arguments, strict=True))
-        known |= dict(zip(self.symbol.list_auxiliary_states(), states, strict=True))
-        self.expected: dict[str, Shape | None] = {name: known[name] for name in in_order if name not in self.given}
+        shapes = dict(zip(self.symbol.list_arguments(), arguments, strict=True))
+        shapes |= dict(zip(self.symbol.list_auxiliary_states(), states, strict=True))
+        self.expected: dict[str, Shape | None] = {name: shapes[name] for name in in_order if name not in self.given}
         self.uses = _uses(self.symbol)
         self.left = _bare_names(self.params, set(self.states))
         self.lost = [source for source in self.params if source not in set(self.left.values())]
@@ -197,16 +197,16 @@ class _Search:
 
     def without_prefix(self) -> None:
         """Names that lack a prefix which all of the symbol's have, or have one instead of it: `net0_`."""
-        wanted = self.wanted()
+        missing = self.wanted()
         names = list(self.left)
         for skip in dict.fromkeys((0, _common_prefix(names))):
-            rests = [name[skip:] for name in names]
+            endings = [name[skip:] for name in names]
             best: list[tuple[str, str]] = []
-            for candidate in wanted:
-                if rests and candidate.endswith(rests[0]):
-                    prefix = candidate[: len(candidate) - len(rests[0])]
-                    pairs = [(prefix + rest, name) for rest, name in zip(rests, names, strict=True)]
-                    best = max(best, [pair for pair in pairs if pair[0] in wanted], key=len)
+            for candidate in missing:
+                if endings and candidate.endswith(endings[0]):
+                    prefix = candidate[: len(candidate) - len(endings[0])]
+                    pairs = [(prefix + ending, name) for ending, name in zip(endings, names, strict=True)]
+                    best = max(best, [pair for pair in pairs if pair[0] in missing], key=len)
             if 2 * len(best) > len(names):
                 for name, bare in best:
                     self.take(name, bare)

@@ -37,7 +37,7 @@ class ModelFiles:
 
     @property
     def source(self) -> Path | Symbol:
-        """Return the file that a check looks at, of which it tells more than of what is read from it."""
+        """Return the symbol's file for `check`, which finds more in a file than in the symbol read from it."""
         return self.symbol_path
 
     def symbol(self) -> Symbol:
@@ -99,12 +99,12 @@ def find_model(model: str, params: Path | None = None, epoch: int | None = None)
     return ModelFiles(symbol_path, params or _params_of(_prefix_of_symbol(symbol_path), epoch))
 
 
-def _symbol_of(prefix: Path, asked: str) -> Path:
+def _symbol_of(prefix: Path, typed_path: str) -> Path:
     candidates = (prefix.with_name(prefix.name + SYMBOL_SUFFIX), prefix.with_name(prefix.name + ".json"))
     existing = next((path for path in candidates if path.is_file()), None)
     if existing is None:
         raise ModelNotFoundError(
-            f"No model {asked!r}: looked for {' and '.join(str(path) for path in candidates)}. "
+            f"No model {typed_path!r}: looked for {' and '.join(str(path) for path in candidates)}. "
             f"{what_is_there(candidates[0], SYMBOL_SUFFIX)}"
         )
     return existing

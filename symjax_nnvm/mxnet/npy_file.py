@@ -1,7 +1,7 @@
 """NumPy's array files (`.npy`), which MXNet 2.0 keeps in zip files: read without evaluating anything.
 
 NumPy's own reader evaluates the header as Python and believes its shape; here the header is matched, its dtype is one
-of MXNet's, and the data must be as long as it says before anything is made of them.
+of MXNet's, and the data must have the length that the header declares before anything is made of them.
 Source of the format: NumPy's NEP 1, versions 1 to 3.
 """
 
@@ -92,7 +92,7 @@ def _parse(header: str, what: str) -> tuple[np.dtype, tuple[int, ...], bool]:
         raise refuse("wrong shape")
     shape = tuple(int(dim.rstrip("L")) for dim in dims)
     try:
-        # MXNet 2.0's spelling of bfloat16, which NumPy does not know.
+        # MXNet 2.0's spelling of bfloat16, which NumPy lacks.
         dtype = bfloat16() if fields["descr"] == "<b2" else np.dtype(fields["descr"])
     except TypeError:
         raise refuse("unknown dtype") from None

@@ -148,7 +148,7 @@ def _read(row: FileFormat, file: BinaryIO) -> Any:
 
 
 def _no_array_file(path: Path, head: bytes, size: int) -> ParamsFormatError:
-    """Return the error for a file that is no array file, which says what it is instead."""
+    """Return the error for a file that is no array file; it names the file's real kind."""
     if size == 0:
         return ParamsFormatError(f"{path} is empty.")
     kind = guess_file_type(head, size)

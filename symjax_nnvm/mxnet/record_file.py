@@ -1,4 +1,4 @@
-"""`RecordFile`: the records of a `.rec` file by number, read when they are asked for."""
+"""`RecordFile`: the records of a `.rec` file by number, read when they are used."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class RecordFile:
     whole: an index beside the file that is of another file, or of a part of this one, is not used.
 
     Records come in the index's order, as MXNet's `MXIndexedRecordIO.keys` and Gluon's `RecordFileDataset` give them;
-    `file[a:b]`, and any other slice, is a RecordFile of those records. Nothing is read before it is asked for: a file
-    of any size may be opened. Threads may share one; a copy that is pickled into another process opens the file there,
-    so that it is a source for `grain.MapDataset` and `grain.DataLoader` as it is.
+    `file[a:b]`, and any other slice, is a RecordFile of those records. A record is read only when it is used: a file of
+    any size may be opened. Threads may share one; a copy that is pickled into another process opens the file there, so
+    that it is a source for `grain.MapDataset` and `grain.DataLoader` as it is.
 
     Raises RecordFormatError for damaged records, with the byte and a remedy; ModelNotFoundError, FileError, OSError.
     """
@@ -123,7 +123,7 @@ class RecordFile:
         return decode_image(self.unpack(i)[1], channels, decoder, where=f"The image of {self._name(i)}")
 
     def close(self) -> None:
-        """Close the file; it is opened again when a record is asked for."""
+        """Close the file; it is opened again when a record is used."""
         self.source.close()
 
     def _of_each(self, what: str, read: Callable[[int], Any]) -> list[Any]:

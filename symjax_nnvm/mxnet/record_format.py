@@ -231,7 +231,7 @@ def unpack(record: bytes, where: str = "The record") -> tuple[IRHeader, bytes]:
         The header, its label an array (flag,) where there are several; the bytes after it.
 
     Raises:
-        RecordFormatError: the record is shorter than its header says.
+        RecordFormatError: the record is shorter than its header declares.
         CallError: `record` is no bytes.
     """
     try:

@@ -48,7 +48,7 @@ def is_safetensors(head: bytes, size: int) -> bool:
 
 def write_safetensors(file: BinaryIO, arrays: Mapping[str, Any] | Sequence[Any]) -> None:
     """Write arrays by name to an open file, dtypes kept, bfloat16 too; sparse arrays are made dense. Names that all
-    begin with `arg:` or `aux:` lose that, and the metadata says which are states: others who read the file find the
+    begin with `arg:` or `aux:` lose the prefix, and the metadata lists the states: other readers of the file find the
     network's names.
 
     Array by array, the widest dtypes first, so that all begin at multiples of their size. The library's
@@ -92,8 +92,8 @@ def write_safetensors(file: BinaryIO, arrays: Mapping[str, Any] | Sequence[Any])
 
 
 def read_safetensors(file: BinaryIO) -> Params:
-    """Return the arrays of an open file, views of the mapped one, under `arg:` and `aux:` where its metadata tells
-    which are states, else under the file's names.
+    """Return the arrays of an open file, views of the mapped one, under `arg:` and `aux:` where its metadata lists the
+    states, else under the file's names.
 
     Raises ModuleNotFoundError without the library, ParamsFormatError for a malformed file, FileError.
     """

@@ -2,8 +2,8 @@
 
 Arrays belong to layers: those of one block in the file, the variables of one name stem in the symbol. A layer has
 roles (`weight`, `bias`, `gamma`, …) and shapes. A file lists layers as they were registered. A symbol lists them as
-they run; the numbers in its names tell in which order they were created, which for most networks is the same as
-registered. Layers that only an order could tell apart are matched where every known order agrees, and reported
+they run; the numbers in its names give the order in which they were created, which for most networks is the same as
+registered. Layers that only an order could distinguish are matched where every known order agrees, and reported
 otherwise: nothing is guessed.
 """
 
@@ -76,13 +76,13 @@ def symbol_layers(
 
 
 def match_layers(
-    wanted: Layers, stored: Layers
+    own: Layers, stored: Layers
 ) -> tuple[list[tuple[StructuralLayer, StructuralLayer]], list[tuple[Layers, Layers]]]:
-    """Return (pairs of layers, groups that cannot be told apart), of the symbol's layers and the file's."""
-    created = _by_creation(wanted)
-    orders = [order for order in (wanted, created) if _all_fit(order, stored)]
+    """Return (pairs of layers, groups that cannot be distinguished), of the symbol's layers and the file's."""
+    created = _by_creation(own)
+    orders = [order for order in (own, created) if _all_fit(order, stored)]
     if not orders:
-        return _match_unique(wanted, stored)
+        return _match_unique(own, stored)
     clear, unclear = [], []
     for i, layer in enumerate(stored):
         (clear if orders[0][i] is orders[-1][i] else unclear).append((orders[0][i], layer))
@@ -113,8 +113,8 @@ def _split(name: str, roles: frozenset[str], depth: int) -> tuple[str, str | Non
     return name, None
 
 
-def _all_fit(wanted: Layers, stored: Layers) -> bool:
-    return len(wanted) == len(stored) and all(a.fits(b) for a, b in zip(wanted, stored, strict=True))
+def _all_fit(own: Layers, stored: Layers) -> bool:
+    return len(own) == len(stored) and all(a.fits(b) for a, b in zip(own, stored, strict=True))
 
 
 def _by_creation(layers: Layers) -> Layers:
@@ -136,11 +136,11 @@ def _number(digits: str) -> tuple[int, str]:
 
 
 def _match_unique(
-    wanted: Layers, stored: Layers
+    own: Layers, stored: Layers
 ) -> tuple[list[tuple[StructuralLayer, StructuralLayer]], list[tuple[Layers, Layers]]]:
-    """Return pairs of which each fits the other alone; the rest in groups of layers of the same roles and shapes."""
+    """Return the pairs of layers that fit only each other; other layers come in groups of the same roles and shapes."""
     by_roles: dict[frozenset[str], Layers] = {}
-    for layer in wanted:
+    for layer in own:
         by_roles.setdefault(frozenset(layer.members), []).append(layer)
     alike: dict[frozenset[tuple[str, Shape | None]], Layers] = {}
     for layer in stored:

@@ -1,7 +1,7 @@
 """Load symbol files of every MXNet generation: older ones are upgraded as MXNet 1.9.1 upgrades them.
 
-The rules are those of MXNet's `legacy_json_util.cc`, in its order; a file says which version wrote it (before 0.9 it
-does not, which counts as 0.8). Nodes inside subgraphs are younger than any rule.
+The rules are those of MXNet's `legacy_json_util.cc`, in its order; a file names the version that wrote it (none before
+0.9, which counts as 0.8). Nodes inside subgraphs are younger than any rule.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAX_COPIES = 256  # attributes per node, on the whole, that are copied to input
 def load_symbol_json(text: str, report: Report | None = None) -> Graph:
     """Return the graph of a symbol file of any generation, upgraded and checked.
 
-    report: is told of nodes that cannot be used. Without it they raise JSONFormatError, as malformed files always do.
+    report: is called for unusable nodes. Without it they raise JSONFormatError, as malformed files always do.
     """
     graph = load_json(text, parse=False, report=report)
     version = graph.attrs.get("mxnet_version", _UNVERSIONED)

@@ -26,7 +26,7 @@ _RESULTS = {
 
 _TYPED_BY = {"Where": 1, "OneHot": 2}
 
-_SMALL = 64  # bytes of a constant, so many are shared by all who need the same
+_SMALL = 64  # bytes: constants up to this size are shared by all nodes with the same one
 
 
 class OnnxNames:
@@ -80,7 +80,7 @@ class Builder:
 
     @property
     def opset(self) -> int:
-        """Return the version of ONNX' operators that the file says."""
+        """Return the version of ONNX' operators in the file."""
         return self.names.opset
 
     @property
@@ -104,8 +104,8 @@ class Builder:
         typed = operands[_TYPED_BY.get(kind, 0)] if operands else None
         default = _RESULTS.get(kind) or (typed.dtype if typed else "float32")
         outputs = [Tensor(self.names.unique(f"{self.node.name}/{kind}"), dtype or default) for dtype in dtypes]
-        kept = {key: value for key, value in attrs.items() if value is not None}
-        self.nodes.append(OnnxNode(kind, operands, outputs, kept))
+        set_attrs = {key: value for key, value in attrs.items() if value is not None}
+        self.nodes.append(OnnxNode(kind, operands, outputs, set_attrs))
         return outputs
 
     def constant(self, value: Any, dtype: DType | None = None) -> Tensor:
@@ -133,8 +133,8 @@ class Builder:
 
         Raises OnnxError where such a dimension has a name, or follows from one.
         """
-        asked = range(tensor.ndim) if axes is None else {axis % tensor.ndim for axis in axes}
-        open_axes = [axis for axis in asked if tensor.shape[axis] is None]
+        needed_axes = range(tensor.ndim) if axes is None else {axis % tensor.ndim for axis in axes}
+        open_axes = [axis for axis in needed_axes if tensor.shape[axis] is None]
         if open_axes:
             whose = repr(tensor.name) if tensor.name else "the output"
             self.refuse(
@@ -146,8 +146,8 @@ class Builder:
     def size(self, tensor: Tensor, axis: int) -> int | Tensor:
         """Return the size of an axis: a number, or an int64 tensor (1,)."""
         axis %= tensor.ndim
-        known = tensor.shape[axis]
-        return self.op("Shape", tensor, start=axis, end=axis + 1) if known is None else known
+        number = tensor.shape[axis]
+        return self.op("Shape", tensor, start=axis, end=axis + 1) if number is None else number
 
     def sizes(self, sizes: Sequence[Sizes], *others: Tensor) -> Tensor:
         """Return dimensions as an int64 tensor (n,): those that are not numbers are found among the node's inputs and
@@ -214,8 +214,8 @@ class Builder:
         before = tensor.sizes if tensor.shapes is not None else ()
         dims: list[int | Tensor | None] = []
         for i, sizes in enumerate(model.sizes):
-            kept = 0 not in model.shape and None not in sizes and sizes == (before[i] if i < len(before) else None)
-            dims.append(0 if kept and fixed(sizes) is None else fixed(sizes))
+            is_same = 0 not in model.shape and None not in sizes and sizes == (before[i] if i < len(before) else None)
+            dims.append(0 if is_same and fixed(sizes) is None else fixed(sizes))
         if dims.count(None) == 1 and 0 not in model.shape:
             dims[dims.index(None)] = -1
         # What is merged of several axes is no size of any tensor: it follows from the others.
@@ -274,7 +274,7 @@ class Builder:
         return self.op("Unsqueeze", tensor, list(axes)) if axes else tensor
 
     def pad(self, tensor: Tensor, before: Sequence[int], after: Sequence[int], value: float) -> Tensor:
-        """Return the tensor, of known rank, with a value around it: so many elements on either side of each axis."""
+        """Return the tensor, of known rank, with a value around it: `before` and `after` it on each axis."""
         if not any((*before, *after)):
             return tensor
         padded = self.op("Pad", tensor, [*before, *after], self.constant(value, tensor.dtype))
@@ -286,7 +286,7 @@ class Builder:
         return padded
 
     def along(self, vector: Tensor, axis: int, ndim: int) -> Tensor:
-        """Return a vector, shaped to be broadcast along an axis of a tensor of so many."""
+        """Return a vector, shaped to be broadcast along an axis of a tensor with this number of axes."""
         return self.unsqueeze(vector, *(i for i in range(ndim) if i != axis % ndim)) if ndim > 1 else vector
 
     # -- graphs inside the node --------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ class Builder:
         return Tensor(self.names.unique(f"{self.node.name}/input"), dtype, shapes)
 
     def end_body(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Body:
-        """Return the body that was built, as an attribute's value. What it hands on as it came goes through a node."""
+        """Return the body that was built, as an attribute's value. An output that is an input passes through a node."""
         inside = {id(tensor) for node in self.nodes for tensor in node.outputs}
         captured: list[Tensor] = []
         for tensor in outputs:  # each is the output of a node of the body, and of one place of its outputs alone

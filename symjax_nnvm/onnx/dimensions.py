@@ -1,7 +1,7 @@
 """Shapes of a graph whose inputs have named dimensions: inferred for several numbers in the names' places.
 
-Inference knows numbers alone. A dimension that changes with a name's number is one that run time decides; one that is
-the number every time has the name.
+Inference works with numbers only. So it runs several times with other numbers for each name: a dimension that always
+equals a name's number gets the name; another one that changes with it is decided at run time.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Dimensions:
         ]
 
 
-def named_dimensions(symbol: Symbol, shapes: Mapping[str, NamedShape], known: Mapping[str, Shape]) -> Dimensions:
+def named_dimensions(symbol: Symbol, shapes: Mapping[str, NamedShape], param_shapes: Mapping[str, Shape]) -> Dimensions:
     """Return the inputs' shapes for several numbers in the place of each name.
 
-    shapes: of the inputs. known: of the parameters. Raises OnnxError where a graph takes one number alone in the place
-    of a name, InferenceError where it takes none, SymbolTypeError for what is no shape.
+    shapes: of the inputs. param_shapes: of the parameters. Raises OnnxError where a graph takes one number alone in the
+    place of a name, InferenceError where it takes none, SymbolTypeError for what is no shape.
     """
     batch: dict[str, bool] = {}
     for input_name, shape in shapes.items():
@@ -68,7 +68,7 @@ def named_dimensions(symbol: Symbol, shapes: Mapping[str, NamedShape], known: Ma
     errors: list[InferenceError] = []
     for of_batches, of_others in TRIED if batch else TRIED[:1]:
         pairs = {name: of_batches if is_batch else of_others for name, is_batch in batch.items()}
-        assignments = _assignments(shapes, known, pairs)
+        assignments = _assignments(shapes, param_shapes, pairs)
         try:
             for assignment in assignments.assignments:
                 infer_shape(Graph(symbol.outputs), shapes=assignment)
@@ -78,15 +78,15 @@ def named_dimensions(symbol: Symbol, shapes: Mapping[str, NamedShape], known: Ma
             return assignments
     if not batch:
         raise errors[0]
-    raise _refused(symbol, _sizes_that_fit(symbol, shapes, known), errors[0])
+    raise _refused(symbol, _sizes_that_fit(symbol, shapes, param_shapes), errors[0])
 
 
 def _assignments(
-    shapes: Mapping[str, NamedShape], known: Mapping[str, Shape], pairs: Mapping[str, tuple[int, int]]
+    shapes: Mapping[str, NamedShape], param_shapes: Mapping[str, Shape], pairs: Mapping[str, tuple[int, int]]
 ) -> Dimensions:
     """Return the first number of each name, then the second of some of them in each assignment."""
     places = dict(zip(pairs, second_numbers(len(pairs)), strict=True))
-    count = max((max(each) for each in places.values()), default=-1) + 2
+    count = max((max(rows) for rows in places.values()), default=-1) + 2
     columns = {
         name: tuple(high if row - 1 in places[name] else low for row in range(count))
         for name, (low, high) in pairs.items()
@@ -97,7 +97,7 @@ def _assignments(
             name: [columns[size][row] if isinstance(size, str) else size for size in shape]
             for name, shape in shapes.items()
         }
-        assignments.append({**known, **known_shapes(numbers)})
+        assignments.append({**param_shapes, **known_shapes(numbers)})
     return Dimensions(tuple(assignments), {numbers: name for name, numbers in columns.items()})
 
 
@@ -112,12 +112,12 @@ def second_numbers(count: int) -> list[tuple[int, ...]]:
 
 
 def _sizes_that_fit(
-    symbol: Symbol, shapes: Mapping[str, NamedShape], known: Mapping[str, Shape]
+    symbol: Symbol, shapes: Mapping[str, NamedShape], param_shapes: Mapping[str, Shape]
 ) -> dict[str, int | None]:
     """Return the number that the graph leaves in the place of each name, where it leaves one. Raises InferenceError
     where it leaves none, as shapes do that fit for no value of the names."""
     open_sizes = {n: tuple(None if isinstance(size, str) else size for size in shape) for n, shape in shapes.items()}
-    graph = infer_shape(Graph(symbol.outputs), shapes={**known, **open_sizes})
+    graph = infer_shape(Graph(symbol.outputs), shapes={**param_shapes, **open_sizes})
     index = graph.indexed_graph()
     sizes: dict[str, int | None] = {}
     for nid in index.input_nodes:
@@ -129,7 +129,7 @@ def _sizes_that_fit(
 
 
 def _refused(symbol: Symbol, fitting: Mapping[str, int | None], error: InferenceError) -> OnnxError:
-    """Return the error that says which nodes spell out a size where a name should stand."""
+    """Return the error that lists the nodes with a fixed size in the place of a name."""
     taken = plain_list([f"{name!r} is {number}" for name, number in fitting.items() if number is not None])
     places = [place for place in hard_coded_batch(symbol) if place.op is not None]
     written = f", which stands in {plain_list(places)}" if places else ""

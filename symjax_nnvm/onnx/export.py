@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Arrays = Mapping[str, Any]
 
 OPSET = 18
-"""The version of ONNX' operators that files say by default: the first whose reductions, paddings and splits are as in
+"""The default version of ONNX' operators in files: the first whose reductions, paddings and splits are as in
 all later ones, and one that every converter of docs/guide/onnx.md reads."""
 
 
@@ -80,9 +80,9 @@ def to_onnx(
     """
     expect_symbol(symbol, "to_onnx")
     arrays: dict[str, Any] = {}
-    for what, given in (("args", args), ("aux", aux)):
-        expect_arrays({} if given is None else given, what)
-        arrays |= {bare_name(name): array for name, array in (given or {}).items()}
+    for what, named_arrays in (("args", args), ("aux", aux)):
+        expect_arrays({} if named_arrays is None else named_arrays, what)
+        arrays |= {bare_name(name): array for name, array in (named_arrays or {}).items()}
     latest = import_onnx().defs.onnx_opset_version()
     if opset is not None and not OPSET <= opset <= latest:
         raise OnnxError(
@@ -103,7 +103,7 @@ def to_onnx(
 
 @dataclass(frozen=True)
 class _Prepared:
-    """Describes a network of which all is known that its forms ask. variables: a weight or an input for each name."""
+    """A network with all facts that its forms read. variables: a weight or an input for each name."""
 
     net: Symbol
     variables: Mapping[str, Tensor]
@@ -164,16 +164,16 @@ def _model(prepared: _Prepared) -> onnx.ModelProto:
             copy = g.op("Identity", tensor)
             copy.shapes = tensor.shapes
             tensor = copy
-        if tensor.name != name:  # of a head that hands on its data
+        if tensor.name != name:  # of a head that is its data
             tensor.name = g.names.unique(name)
         outputs.append(tensor)
     title = prepared.net.name or "network"
     return model_proto(g.nodes, prepared.inputs, outputs, prepared.dimensions, prepared.opset, title)
 
 
-def _refuse_unknown(symbol: Symbol, given: Mapping[str, Any]) -> None:
+def _refuse_unknown(symbol: Symbol, by_name: Mapping[str, Any]) -> None:
     names = symbol.list_inputs()
-    for name in given:
+    for name in by_name:
         if name not in names:
             raise SymbolValueError(f"The network has no input {name!r}. {close_or_all(name, names, 'It has')}")
 
@@ -190,23 +190,23 @@ def _refuse_missing(net: Symbol, arrays: Arrays, shapes: Mapping[str, Any]) -> N
         )
 
 
-def _dtypes(net: Symbol, arrays: Arrays, given: Mapping[str, Any], float16: bool) -> dict[str, DType]:
+def _dtypes(net: Symbol, arrays: Arrays, declared: Mapping[str, Any], float16: bool) -> dict[str, DType]:
     """Return the dtype of each variable. With float16 that of floating-point ones follows from their readers."""
-    known = {name: dtype_name(array.dtype) for name, array in arrays.items()}
-    known |= {name: dtype_name(dtype) for name, dtype in given.items()}
+    known_dtypes = {name: dtype_name(array.dtype) for name, array in arrays.items()}
+    known_dtypes |= {name: dtype_name(dtype) for name, dtype in declared.items()}
     graph = Graph(net.outputs)
-    inferred = _of_variables(infer_type(graph, dtypes=known), "dtype")
+    inferred = _of_variables(infer_type(graph, dtypes=known_dtypes), "dtype")
     if not float16:
         return {name: dtype or default_dtype() for name, dtype in inferred.items()}
-    known = {name: dtype for name, dtype in inferred.items() if dtype is not None and not is_float(dtype)}
-    known |= {name: "float16" for name in inferred if name not in known and name not in arrays}
+    known_dtypes = {name: dtype for name, dtype in inferred.items() if dtype is not None and not is_float(dtype)}
+    known_dtypes |= {name: "float16" for name in inferred if name not in known_dtypes and name not in arrays}
     open_ended = graph.derive(attrs={"dtype_defaults": False})
     while True:  # one after the other: what an array is decides what its neighbours are
-        inferred = _of_variables(infer_type(open_ended, dtypes=known, attr_key=None), "dtype")
+        inferred = _of_variables(infer_type(open_ended, dtypes=known_dtypes, attr_key=None), "dtype")
         undecided = next((name for name, dtype in inferred.items() if dtype is None), None)
         if undecided is None:
             return inferred
-        known[undecided] = "float16"
+        known_dtypes[undecided] = "float16"
 
 
 def _of_variables(graph: Graph, attr: str) -> dict[str, Any]:
@@ -217,12 +217,12 @@ def _of_variables(graph: Graph, attr: str) -> dict[str, Any]:
 
 def _variables(net: Symbol, arrays: Arrays, dimensions: Dimensions, dtypes: Mapping[str, DType]) -> dict[str, Tensor]:
     """Return a tensor for each variable. Raises SymbolValueError for an input whose shape is not given."""
-    inferred = [_of_variables(infer_shape(Graph(net.outputs), shapes=each), "shape") for each in dimensions.assignments]
+    inferred = [_of_variables(infer_shape(Graph(net.outputs), shapes=row), "shape") for row in dimensions.assignments]
     tensors: dict[str, Tensor] = {}
     for name, dtype in dtypes.items():
         array = arrays.get(name)
         value = None if array is None else np.asarray(array).astype(numpy_dtype(dtype), copy=False)
-        shapes: Sequence[Shape | None] = [each[name] for each in inferred]
+        shapes: Sequence[Shape | None] = [by_name[name] for by_name in inferred]
         if not all(map(is_known, shapes)):
             raise SymbolValueError(
                 f"The shape of the input {name!r} is unknown. Give it in shapes=, as in "

@@ -1,7 +1,7 @@
 """The ONNX form of each operator, kept as just another operator attribute, FOnnx.
 
 A form is `form(g, params, *inputs) -> tensor | tensors`: it writes ONNX nodes with the builder `g` and gives the node's
-visible outputs. It is a form for inference. Operators that have none say why (`refuses`).
+visible outputs. It is a form for inference. Operators without a form have a reason (`refuses`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Form = Callable[..., Tensor | Sequence[Tensor]]
 
 @dataclass(frozen=True)
 class OnnxForm:
-    """Tells how an operator is written, or why it is not.
+    """How an operator is written, or why it is not.
 
-    form: None where there is none, for `reason`; `fix` says what to do instead. opset: the lowest version of ONNX'
+    form: None where there is none, for `reason`; `fix` is the way out. opset: the lowest version of ONNX'
     operators that has what the form writes.
     """
 
@@ -68,11 +68,11 @@ def direct(kind: str) -> Callable[..., Tensor]:
 
 
 def identity(g: Builder, p: Any, data: Tensor, *others: Tensor) -> Tensor:
-    """Return the form of what hands on its first input."""
+    """Return the form of an operator that returns its first input."""
     return data
 
 
 def refuses(*names: str, reason: str, fix: str = "") -> None:
-    """Say why the named operators have no form."""
+    """Register the reason why the named operators have no form."""
     for op in (op for name in names for op in with_twin(name)):
         op.set_attr("FOnnx", OnnxForm(None, reason=reason, fix=fix))

@@ -1,4 +1,4 @@
-"""An ONNX file where a model's files are asked for."""
+"""An ONNX file in the place of a model's files."""
 
 from __future__ import annotations
 

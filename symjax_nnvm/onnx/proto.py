@@ -31,7 +31,7 @@ _OF_DTYPES = frozenset({"to", "dtype"})
 
 
 def import_onnx() -> Any:
-    """Return the module `onnx`. Raises MissingExtraError, which says how it is installed."""
+    """Return the module `onnx`. Raises MissingExtraError with the command that installs it."""
     try:
         import onnx
     except ImportError as error:

@@ -57,12 +57,12 @@ def _resolve(attrs: NodeAttrs) -> None:
         raise ParamError("Required parameter op_type of string is not presented", op="Custom", node=attrs.name)
     name = custom_name(op_type)
     if not Op.exists(name):
-        known = [n.removeprefix(_PREFIX) for n in list_all_names() if n.startswith(_PREFIX)]
+        op_types = [n.removeprefix(_PREFIX) for n in list_all_names() if n.startswith(_PREFIX)]
         raise OpNotRegisteredError(
             f"No operator is registered for op_type {op_type!r}",
             op="Custom",
             node=attrs.name,
-            expected=f"one of {known}" if known else "a registered op_type, but none is registered yet",
+            expected=f"one of {op_types}" if op_types else "a registered op_type, but none is registered yet",
             fix=f"Register it: symjax_nnvm.register_custom({op_type!r}, inputs=…, infer_shape=…, gradient=…), and "
             f"its JAX rule: @lowering.lowers_custom({op_type!r}).",
         )

@@ -1,4 +1,4 @@
-"""The formula of each operator whose description is not one already, and the rule of the result where that says more.
+"""The formula of each operator whose description is not one already, and the rule of the result where it adds to that.
 
 In formulas x is the first input, y the second, A and B are matrices, out is the result, Σ a sum. Of operators that
 differ from another in broadcasting, in a number for an array, in dtype or in how many arrays they take
@@ -485,7 +485,7 @@ def formula_of(name: str) -> tuple[str, ...]:
         name.removesuffix("_like").replace("_sample_", "_random_"),
         *(f"{start}{numpy.removesuffix(end)}" for start in ("", "_") for end in ("", "_scalar")),
     )
-    rows = [FORMULAS[each] for each in candidates if each in FORMULAS]
+    rows = [FORMULAS[candidate] for candidate in candidates if candidate in FORMULAS]
     if not rows:
         return ()
     lines = (rows[0],) if isinstance(rows[0], str) else rows[0]

@@ -1,8 +1,8 @@
 """AlterOpLayout: run convolutions and the operators between them with channels last; one transposition a border.
 
 XLA's convolutions on a CPU run two to six times faster in that order. The order spreads from each operator that has
-FAlterOpLayout (Convolution) to the readers of its result that have FCorrectLayout; others read the result in the order
-they know. The pass asks for no shapes but where operands are broadcast: then for ranks. Gradients that are appended
+FAlterOpLayout (Convolution) to the readers of its result that have FCorrectLayout; others read the result in the
+original order. The pass needs no shapes; where operands are broadcast it needs ranks. Gradients that are appended
 afterwards have the order of what they are gradients of.
 
 Operators connected like that are a region. One that holds a single convolution, which runs about as fast in the order
@@ -155,7 +155,7 @@ class _Orders:
         """Return the shapes that are known without those of data."""
         try:
             inferred = apply_pass(self._graph.derive(attrs={"shape_attr_key": "__shape__"}), "MXInferShape")
-        except InferenceError:  # told where the arrays' shapes are known
+        except InferenceError:  # raised later, where the arrays' shapes are known
             return lambda entry: None
         index, shapes = inferred.indexed_graph(), inferred.attrs["shape"]
         return lambda entry: shapes[index.entry_id(entry)]

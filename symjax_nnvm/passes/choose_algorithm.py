@@ -23,49 +23,49 @@ UNCHOSEN = "xla"
 """The algorithm where none was chosen: the compiler's own."""
 
 
-def choose_algorithm(graph: G, backend: BackendToken, known: Known) -> G:
+def choose_algorithm(graph: G, backend: BackendToken, facts: Known) -> G:
     """Return the graph with an attribute "algorithm": the name of an algorithm by node, of the nodes whose operators
     have FAlgorithm and whose shapes are known; those of subgraphs included.
 
-    Where shapes are not known yet, or contradict each other, lowering asks `algorithm_of` when it knows them. Linear.
+    Where shapes are not known yet, or contradict each other, lowering calls `algorithm_of` once they are known. Linear.
     """
     chosen = {
         node: name
-        for node, shapes, dtype in nodes_with_shapes(graph, known, FAlgorithm)
+        for node, shapes, dtype in nodes_with_shapes(graph, facts, FAlgorithm)
         if (name := algorithm_of(node, shapes, dtype, backend)) is not None
     }
     return graph.derive(attrs={**graph.attrs, "algorithm": chosen})
 
 
 def nodes_with_shapes(
-    graph: Graph, known: Known, operators: Container[Op]
+    graph: Graph, outer_facts: Known, operators: Container[Op]
 ) -> Iterator[tuple[Node, list[Shape | None], DType]]:
     """Yield the nodes of some operators, with the shapes of their inputs and the dtype of the first; those of
     subgraphs after those of the graph that holds them. Of a graph whose shapes contradict each other none."""
-    todo: list[tuple[Graph, Known]] = [(graph, known)]
+    todo: list[tuple[Graph, Known]] = [(graph, outer_facts)]
 
     def inside(body: Graph, facts: Known) -> Graph:
         todo.append((body, facts))
         return body
 
-    for each, facts in todo:
-        in_subgraphs(each, facts, inside)
-        nodes = [node for node in each.nodes() if node.op is not None and node.op in operators]
-        inferred = _inferred(each, facts) if nodes else None
+    for current, facts in todo:
+        in_subgraphs(current, facts, inside)
+        nodes = [node for node in current.nodes() if node.op is not None and node.op in operators]
+        inferred = _inferred(current, facts) if nodes else None
         if inferred is None:
             continue
-        index = each.indexed_graph()
+        index = current.indexed_graph()
         for node in nodes:
             inputs = [index.entry_id(entry) for entry in node.inputs]
             yield node, [inferred[0][i] for i in inputs], inferred[1][inputs[0]] or "float32"
 
 
-def _inferred(graph: Graph, known: Known) -> tuple[Sequence[Shape | None], Sequence[DType | None]] | None:
+def _inferred(graph: Graph, facts: Known) -> tuple[Sequence[Shape | None], Sequence[DType | None]] | None:
     names = set(graph.indexed_graph().input_names)
     try:
-        shapes = infer_shape(graph, shapes={n: s for n, s in known.shapes or () if n in names})
-        dtypes = infer_type(graph, dtypes={n: t for n, t in known.dtypes or () if n in names})
-    except InferenceError:  # is told where the graph is lowered
+        shapes = infer_shape(graph, shapes={n: s for n, s in facts.shapes or () if n in names})
+        dtypes = infer_type(graph, dtypes={n: t for n, t in facts.dtypes or () if n in names})
+    except InferenceError:  # raised when the graph is lowered
         return None
     return shapes.attrs["shape"], dtypes.attrs["dtype"]
 

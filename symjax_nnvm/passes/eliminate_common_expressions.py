@@ -16,7 +16,7 @@ G = TypeVar("G", bound=Graph)
 
 
 def eliminate_common_expressions(graph: G) -> G:
-    """Return the graph with equal nodes merged into the first of them; `_copy` nodes tell equal heads apart.
+    """Return the graph with equal nodes merged into the first of them; `_copy` nodes keep equal heads distinct.
 
     Two nodes are equal when they have the same operator, the same attributes, the same inputs (after merging) and the
     same control dependencies; names do not count. Never merged: variables, nodes without inputs, nodes that mutate an

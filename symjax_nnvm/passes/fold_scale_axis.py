@@ -25,9 +25,9 @@ _DEEPEST = 16
 def fold_scale_axis(graph: G, constants: Collection[str]) -> G:
     """Return the graph with each `_scale_shift` folded into the weights and biases before it, or else after it.
 
-    Operators' attributes say how: FScaled and, of those between, FScaledParts; FScaledData. A result is folded if it
-    has one reader, and weight, bias, scale and shift depend on variables of these names alone: arithmetic on weights is
-    worth its while if it is done once. The same graph where there is nothing to fold. Linear; reads no shapes of
+    It uses operators' attributes: FScaled and, for operators between, FScaledParts; FScaledData. A result is folded if
+    it has one reader, and weight, bias, scale and shift depend on variables of these names alone: arithmetic on weights
+    is worth its while if it is done once. The same graph where there is nothing to fold. Linear; reads no shapes of
     arrays.
     """
     if not any(_scales(node) for node in graph.nodes()):
@@ -70,10 +70,10 @@ class _Folding:
             return FScaled[node.op](node, scale, shift, axis) if self._are_constant(node, scale, shift) else None
         if node.op not in FScaledParts:
             return None
-        parts = FScaledParts[node.op](node.attrs, axis, [self._shape(each) for each in node.inputs])
+        parts = FScaledParts[node.op](node.attrs, axis, [self._shape(source) for source in node.inputs])
         inputs: list[NodeEntry] = []
-        for part, each in zip(parts or (), node.inputs if parts else (), strict=True):
-            folded = self._before(each, _piece(scale, part), _piece(shift, part), axis, depth + 1)
+        for part, source in zip(parts or (), node.inputs if parts else (), strict=True):
+            folded = self._before(source, _piece(scale, part), _piece(shift, part), axis, depth + 1)
             if folded is None:
                 return None
             inputs.append(NodeEntry(folded))
@@ -98,7 +98,7 @@ class _Folding:
         node = entry.node
         if entry not in self._shapes and node.op in FInferShape and depth <= _DEEPEST:
             through = node.op in FScaledParts
-            shapes = [self._shape(each, depth + 1) if through else None for each in node.inputs]
+            shapes = [self._shape(source, depth + 1) if through else None for source in node.inputs]
             self._shapes[entry] = infer_locally(FInferShape, node, shapes)[entry.index]
         return self._shapes.get(entry)
 

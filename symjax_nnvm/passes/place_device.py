@@ -25,9 +25,9 @@ _REQUEST = ("device_group_attr_key", "device_assign_map", "device_copy_op")
 def _place_device_pass(graph: Graph) -> Graph:
     """Place nodes on devices as the graph attributes request."""
     attrs = graph.attrs
-    rest = {key: value for key, value in attrs.items() if key not in _REQUEST}
+    other_attrs = {key: value for key, value in attrs.items() if key not in _REQUEST}
     return place_device(
-        graph.derive(attrs=rest),
+        graph.derive(attrs=other_attrs),
         group_attr_key=attrs["device_group_attr_key"],
         assign_map=attrs["device_assign_map"],
         copy_op=attrs["device_copy_op"],

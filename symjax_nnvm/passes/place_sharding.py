@@ -1,4 +1,4 @@
-"""PlaceSharding: a constraint wherever `__sharding__` says how an array is split over a mesh of devices."""
+"""PlaceSharding: a constraint wherever `__sharding__` declares how an array is split over a mesh of devices."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def place_sharding(graph: G, mesh_axis_names: Sequence[str]) -> G:
 
 @register_pass("PlaceSharding", requires=("mesh_axis_names",), op_attrs=("FMutateInputs",), change_graph=True)
 def _place(graph: Graph) -> Graph:
-    """Insert constraints where nodes say how they are split; see `place_sharding`."""
+    """Insert constraints where nodes declare how they are split; see `place_sharding`."""
     attrs = dict(graph.attrs)
     names = attrs.pop("mesh_axis_names")
     texts = {node: declared_text(node, names) for node in graph.nodes() if SHARDING in node.attrs.dict}

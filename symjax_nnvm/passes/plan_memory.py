@@ -45,8 +45,8 @@ _REQUEST = ("storage", "node_range", "ref_count", "match_range", "search_match_r
 def _plan_memory_pass(graph: Graph) -> Graph:
     """Plan memory; options stand in the graph attributes and are consumed."""
     options = {key: graph.attrs[key] for key in _REQUEST if key in graph.attrs}
-    rest = {key: value for key, value in graph.attrs.items() if key not in _REQUEST}
-    return plan_memory(graph.derive(attrs=rest), **options)
+    other_attrs = {key: value for key, value in graph.attrs.items() if key not in _REQUEST}
+    return plan_memory(graph.derive(attrs=other_attrs), **options)
 
 
 def plan_memory(
@@ -287,8 +287,8 @@ class _Planner:
     def _allocate(self, outputs: range, device: int) -> None:
         """Request blocks for the outputs that have none, the largest first."""
         open_outputs = [(self.sizes[out], out) for out in outputs if self.storage[out] == BAD_STORAGE]
-        known = [(size, out) for size, out in open_outputs if size is not None]
-        for size, out in sorted(known, reverse=True):
+        sized = [(size, out) for size, out in open_outputs if size is not None]
+        for size, out in sorted(sized, reverse=True):
             sid = self.allocator.request(device, size * _ELEMENT_BYTES)
             self.allocator.blocks[sid].refs = self.ref_count[out]
             self.storage[out] = sid

@@ -35,7 +35,7 @@ class Constants:
 
     Not in the set: nodes that draw random numbers, write states, have effects or a shape that depends on values; arrays
     made of nothing whose shape or dtype their readers decide; variables that some node of the graph writes; operators
-    that `allowed` refuses. Nodes that a rewriting adds may be asked for, too. Linear in all that is asked.
+    that `allowed` refuses. Nodes that a rewriting adds may be queried, too. Linear in all queries.
     """
 
     def __init__(self, graph: Graph, names: Collection[str], allowed: Callable[[Node], bool] | None = None):
@@ -143,16 +143,16 @@ def _border(graph: Graph, constants: Constants) -> Iterator[NodeEntry]:
     """Yield the constant entries, variables excepted, that the rest of the graph reads, or that make what it does."""
     read = [entry for node in graph.nodes() if node not in constants for entry in node.inputs]
     pending = [*reversed(graph.outputs), *reversed(read)]
-    seen: set[Node] = set()  # made again inside
+    expanded: set[Node] = set()  # made again inside
     while pending:
         entry = pending.pop()
         node = entry.node
-        if node.is_variable or node not in constants or node in seen:
+        if node.is_variable or node not in constants or node in expanded:
             continue
         if node.inputs and not TExpands.get(node.op):
             yield entry
         else:
-            seen.add(node)
+            expanded.add(node)
             pending += reversed(node.inputs)
 
 

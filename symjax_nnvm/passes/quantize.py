@@ -1,7 +1,7 @@
 """QuantizeGraph: a network of floats as one of 8-bit integers, as MXNet 1.9.1's pass of this name makes it.
 
-FQuantized says what an operator is there. What a layer of integers reads is quantised before it, what an operator on
-floats reads is dequantised; a parameter that is known before is a variable of integers. `set_ranges` gives the
+FQuantized has an operator's quantised form. The inputs of a layer of integers are quantised, those of an operator on
+floats are dequantised; a parameter that is quantised beforehand becomes a variable of integers. `set_ranges` gives the
 operators that round (TCalibrated) the ranges of what they round (`SetCalibTableToQuantizedGraph`).
 """
 
@@ -53,8 +53,8 @@ class Quantization:
 @register_pass("QuantizeGraph", requires=("quantization",), op_attrs=("FQuantized",), change_graph=True)
 def _quantize_pass(graph: Graph) -> Graph:
     """`quantization`, a `Quantization`, is consumed."""
-    rest = {key: value for key, value in graph.attrs.items() if key != "quantization"}
-    return quantize(graph.derive(attrs=rest), graph.attrs["quantization"])
+    other_attrs = {key: value for key, value in graph.attrs.items() if key != "quantization"}
+    return quantize(graph.derive(attrs=other_attrs), graph.attrs["quantization"])
 
 
 def quantize(graph: Graph, wishes: Quantization) -> Graph:
@@ -94,7 +94,7 @@ def quantized_forms(nodes: Iterable[Node], wishes: Quantization) -> dict[Node, Q
 
 
 def _reached(forms: Mapping[Node, QuantizedForm], edges: Mapping[Node, Sequence[Node]]) -> set[Node]:
-    """Return the cheap nodes that the products reach through nothing but such."""
+    """Return the cheap nodes that are connected to products by cheap nodes alone."""
     reached: set[Node] = set()
     queue = deque(node for node, form in forms.items() if form.is_product)
     while queue:
@@ -106,7 +106,7 @@ def _reached(forms: Mapping[Node, QuantizedForm], edges: Mapping[Node, Sequence[
 
 
 class _Rule:
-    """The rewriting rule; it knows each array in both forms, so that none is quantised or dequantised twice."""
+    """The rewriting rule; it keeps each array in both forms, so that none is quantised or dequantised twice."""
 
     def __init__(self, forms: Mapping[Node, QuantizedForm], wishes: Quantization):
         self._forms, self._wishes = forms, wishes
@@ -152,7 +152,7 @@ class _Rule:
             name = f"{old.node.name}{_suffix(old)}_quantize"
             if old.node.is_variable and old.node.name in self._wishes.offline and not asymmetric:
                 names = (name, f"{name}_min", f"{name}_max")
-                array, low, high = (NodeEntry(create_variable_node(each)) for each in names)
+                array, low, high = (NodeEntry(create_variable_node(variable_name)) for variable_name in names)
             else:
                 if asymmetric:
                     array = apply("_contrib_quantize_asym", new, name=name)
@@ -190,7 +190,7 @@ def _rounded(node: Node) -> str:
 
 
 def set_ranges(graph: Graph, ranges: Ranges) -> Graph:
-    """Return the graph whose operators that round know these ranges, by the outputs' names in the float network."""
+    """Return the graph with these ranges in the operators that round, by the outputs' names in the float network."""
     rounded = rounded_outputs(graph)
 
     def change(node: Node, draft: Node) -> Node | None:

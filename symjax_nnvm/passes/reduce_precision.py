@@ -1,8 +1,8 @@
 """ReducePrecision: matrix products and convolutions in half precision, operators sensitive to rounding in float32.
 
-The idea and the casting operator are those of MXNet's AMP. TPrecision says how an operator runs: in the half-precision
-dtype, in the dtype of its inputs, or in float32. Arguments and auxiliary states stay float32, and so does every output
-of the graph; since the casts differentiate, gradients of arguments are float32, too.
+The idea and the casting operator are those of MXNet's AMP. TPrecision declares how an operator runs: in the
+half-precision dtype, in the dtype of its inputs, or in float32. Arguments and auxiliary states stay float32, and so
+does every output of the graph; since the casts differentiate, gradients of arguments are float32, too.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from symjax_nnvm.passes.infer import variable_dtypes
 @register_pass("ReducePrecision", requires=("compute_dtype",), op_attrs=("FInferType",), change_graph=True)
 def _reduce_precision_pass(graph: Graph) -> Graph:
     """`compute_dtype`, bfloat16 or float16, is consumed."""
-    rest = {key: value for key, value in graph.attrs.items() if key != "compute_dtype"}
-    return reduce_precision(graph.derive(attrs=rest), graph.attrs["compute_dtype"])
+    other_attrs = {key: value for key, value in graph.attrs.items() if key != "compute_dtype"}
+    return reduce_precision(graph.derive(attrs=other_attrs), graph.attrs["compute_dtype"])
 
 
 def precision_of(node: Node) -> Precision:
@@ -40,7 +40,7 @@ def reduce_precision(
 ) -> Graph:
     """Return the graph with `amp_cast` nodes where dtypes change; nodes that nothing changes stay the same objects.
 
-    dtypes: of variables by name; float32 where neither this nor the variable itself says another. precision: how a
+    dtypes: of variables by name; float32 where neither this nor the variable itself declares another. precision: how a
     node of an operator runs.
     Raises PassError for another dtype than bfloat16 or float16, InferenceError.
     """
@@ -52,7 +52,7 @@ def reduce_precision(
 
 
 class _Casts:
-    """The rewriting rule: it casts what operators read, and knows the dtype of every new node's outputs."""
+    """The rewriting rule: it casts the inputs of operators, and keeps the dtype of every new node's outputs."""
 
     def __init__(
         self, graph: Graph, target: DType, dtypes: Mapping[str, DType], precision: Callable[[Node], Precision]
@@ -107,17 +107,17 @@ class _Casts:
 
     def _outputs(self, node: Node, inputs: list[NodeEntry]) -> list[DType | None] | None:
         """Return the dtypes of a node's outputs, by its type rule; None where the rule does not take these inputs."""
-        known = [self._dtypes[entry.node, entry.index] for entry in inputs]
+        in_dtypes = [self._dtypes[entry.node, entry.index] for entry in inputs]
         unknown: list[DType | None] = [None] * node.num_outputs()
         try:
             if node.op in FInferType:
-                wanted, outputs = FInferType[node.op](node.attrs, list(known), unknown)
+                rule_dtypes, outputs = FInferType[node.op](node.attrs, list(in_dtypes), unknown)
                 if node.op in FInferDefaultType:
-                    wanted, outputs = FInferDefaultType[node.op](node.attrs, list(wanted), list(outputs))
+                    rule_dtypes, outputs = FInferDefaultType[node.op](node.attrs, list(rule_dtypes), list(outputs))
             else:
-                wanted, outputs = same_type(None, known, unknown)
+                rule_dtypes, outputs = same_type(None, in_dtypes, unknown)
         except InferenceError:
             return None
-        if any(a is not None and b is not None and a != b for a, b in zip(known, wanted, strict=True)):
+        if any(a is not None and b is not None and a != b for a, b in zip(in_dtypes, rule_dtypes, strict=True)):
             return None
         return list(outputs)

@@ -37,14 +37,14 @@ def has_subgraphs(graph: Graph) -> bool:
     return any(node.attrs.subgraphs for node in graph.nodes())
 
 
-def in_subgraphs(graph: G, known: Known, change: Callable[[Graph, Known], Graph]) -> G:
+def in_subgraphs(graph: G, facts: Known, change: Callable[[Graph, Known], Graph]) -> G:
     """Return the graph with `change` done to the subgraphs of its nodes, from what is known inside each.
 
     A variable of a subgraph that has the value of a constant in every run is constant there. The change keeps the
     subgraph's outputs and the nodes that are its variables; it may leave variables unread. Nested subgraphs are the
     change's own concern. Linear.
     """
-    inside = _SubgraphInside(graph, known)
+    inside = _SubgraphInside(graph, facts)
 
     def rule(node: Node, draft: Node) -> Node | None:
         if node.op not in FSubgraphRuns:  # such as what is fused for oneDNN: its parameters are read from its subgraph
@@ -68,19 +68,19 @@ def in_subgraphs(graph: G, known: Known, change: Callable[[Graph, Known], Graph]
 class _SubgraphInside:
     """Holds facts about the variables of subgraphs."""
 
-    def __init__(self, graph: Graph, known: Known):
-        self._known = known
-        self._constants = None if known.constants is None else Constants(graph, known.constants)
+    def __init__(self, graph: Graph, facts: Known):
+        self._known = facts
+        self._constants = None if facts.constants is None else Constants(graph, facts.constants)
         self._index = graph.indexed_graph()
         self._shapes = self._dtypes = None
         names = set(self._index.input_names)
         try:
-            if known.shapes is not None:
-                shapes = {name: shape for name, shape in known.shapes if name in names}
+            if facts.shapes is not None:
+                shapes = {name: shape for name, shape in facts.shapes if name in names}
                 self._shapes = infer_shape(graph, shapes=shapes).attrs["shape"]
-            dtypes = {name: dtype for name, dtype in known.dtypes or () if name in names}
+            dtypes = {name: dtype for name, dtype in facts.dtypes or () if name in names}
             self._dtypes = infer_type(graph, dtypes=dtypes).attrs["dtype"]
-        except InferenceError:  # is told where the graph is lowered
+        except InferenceError:  # raised when the graph is lowered
             pass
 
     def facts(self, node: Node) -> Iterable[Known]:
@@ -103,7 +103,7 @@ class _SubgraphInside:
             yield Known(constants, sized, _by_name(names, dtypes[number], lambda dtype: dtype is not None))
 
     def _fed(self, quantity: SubgraphInference, node: Node, given_values: Sequence[Any] | None) -> list[Sequence[Any]]:
-        """Return the values of the variables of each subgraph; nothing where the operator does not say it."""
+        """Return the values of the variables of each subgraph; nothing where the operator does not declare it."""
         if given_values is None or node.op not in FSubgraphRuns:
             return [() for _ in node.attrs.subgraphs]
         inputs = [given_values[self._index.entry_id(entry)] for entry in node.inputs]
@@ -118,4 +118,4 @@ def _by_name(
     for name, value in zip(names, values, strict=False):
         if value is not None and is_known(value):
             by_name.setdefault(name, set()).add(value)
-    return tuple((name, *known) for name, known in by_name.items() if len(known) == 1)
+    return tuple((name, *distinct) for name, distinct in by_name.items() if len(distinct) == 1)

@@ -33,24 +33,24 @@ def transform_weights(
     """Return the graph with algorithms that transform constant weights first; itself where there are none.
 
     constants: names of variables. shapes, dtypes: what is known of the variables by name; without any dtype float32 is
-    meant. backend: what computes the graph. What contradicts itself is told where the graph is lowered: then
-    it stays as it is. Linear.
+    meant. backend: what computes the graph. A graph with contradictions is returned as it is; lowering it raises the
+    error. Linear.
     """
     fixed = Constants(graph, constants)
     nodes = [n for n in graph.nodes() if n.op in FTransformWeight and n.inputs[1].node in fixed]
     if not nodes:
         return graph
     index = graph.indexed_graph()
-    known = set(index.input_names)
+    names = set(index.input_names)
     try:
-        inferred = infer_shape(graph, shapes={n: s for n, s in shapes.items() if n in known}).attrs["shape"]
-        kinds = infer_type(graph, dtypes={n: t for n, t in (dtypes or {}).items() if n in known}).attrs["dtype"]
+        inferred = infer_shape(graph, shapes={n: s for n, s in shapes.items() if n in names}).attrs["shape"]
+        kinds = infer_type(graph, dtypes={n: t for n, t in (dtypes or {}).items() if n in names}).attrs["dtype"]
     except InferenceError:
         return graph
-    wanted = set(nodes)
+    targets = set(nodes)
 
     def rule(node: Node, draft: Node) -> NodeEntry | None:
-        if node not in wanted:
+        if node not in targets:
             return None
         data = index.entry_id(node.inputs[0])
         shape = tuple(n for n in inferred[data] or () if n is not None)

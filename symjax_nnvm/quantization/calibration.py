@@ -18,10 +18,10 @@ _LEVELS = 255
 
 
 class CalibrationCollector:
-    """Sees the arrays of a network, one call for each, and knows their ranges in the end: a base for one's own.
+    """Collects the arrays of a network, one call for each, and computes their ranges: a base class for your own.
 
     Attributes:
-        include_layers: names of the outputs whose ranges are asked for; None before they are known.
+        include_layers: names of the outputs whose ranges are needed; None before they are known.
         min_max_dict: ranges by name.
     """
 
@@ -34,7 +34,7 @@ class CalibrationCollector:
         raise NotImplementedError(f"{type(self).__name__}.collect")
 
     def asks_for(self, name: str) -> bool:
-        """Return whether the range of an output is asked for."""
+        """Return whether the range of an output is needed."""
         return self.include_layers is None or name in self.include_layers
 
     def post_collect(self) -> dict[str, tuple[float, float]]:
@@ -43,7 +43,7 @@ class CalibrationCollector:
 
 
 class MinMaxCollector(CalibrationCollector):
-    """Knows the least and the greatest value of each array."""
+    """Collects the least and the greatest value of each array."""
 
     def collect(self, name: str, array: Any) -> None:
         """Widen the range of an output."""
@@ -59,7 +59,7 @@ Histogram = tuple[np.ndarray, np.ndarray, float, float, float]
 
 
 class HistogramCollector(CalibrationCollector):
-    """Knows a histogram of each array, and finds thresholds by entropy.
+    """Collects a histogram of each array, and finds thresholds by entropy.
 
     Attributes:
         hist_dict: histograms by name.
@@ -84,7 +84,7 @@ class HistogramCollector(CalibrationCollector):
             self.hist_dict[name] = counts, edges, low, high, reach
 
     def post_collect(self) -> dict[str, tuple[float, float]]:
-        """Return the ranges by name: symmetric, or from 0 where no value is negative and uint8 is asked for."""
+        """Return the ranges by name: symmetric, or from 0 where no value is negative and the dtype is uint8."""
         for name, (counts, edges, low, *_) in self.hist_dict.items():
             positive = low >= 0 and self._dtype != "int8"
             threshold, _ = entropy_threshold(counts, edges, 2 * _LEVELS + 1 if positive else _LEVELS)

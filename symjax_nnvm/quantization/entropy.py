@@ -34,7 +34,7 @@ def _estimates(counts: np.ndarray, middle: int, levels: int) -> tuple[np.ndarray
     logs = np.log(counts, out=np.zeros_like(counts), where=filled)
     inverse = np.divide(1, counts, out=np.zeros_like(counts), where=filled)
     number, total, entropy, log_sum, inverse_sum = (
-        np.append(0, np.cumsum(each)) for each in (filled, counts, counts * logs, logs, inverse)
+        np.append(0, np.cumsum(terms)) for terms in (filled, counts, counts * logs, logs, inverse)
     )
     halves = np.arange(levels // 2, middle + 1)
     estimates, errors = np.full((2, halves.size), np.inf)
@@ -53,10 +53,10 @@ def _estimates(counts: np.ndarray, middle: int, levels: int) -> tuple[np.ndarray
         mass[:, -1] += np.where(inner_last > 0, last - inner_last, 0)
         lost = _SMOOTHING * (2 * halves[of] + 1 - p_filled)
         for level, bin_mass, is_extra in ((0, first, first > 0), (-1, last, (last > 0) & (inner_last == 0))):
-            kept = is_extra & (bins[:, level] > 0)
-            mass[:, level] += np.where(kept, bin_mass - p_taken, 0)
-            count[:, level] += kept
-            lost = lost + np.where(is_extra & ~kept, bin_mass - p_taken, 0)
+            is_counted = is_extra & (bins[:, level] > 0)
+            mass[:, level] += np.where(is_counted, bin_mass - p_taken, 0)
+            count[:, level] += is_counted
+            lost = lost + np.where(is_extra & ~is_counted, bin_mass - p_taken, 0)
         q_filled, q_total = count.sum(1), (count * means).sum(1)
         q_taken = _SMOOTHING * (2 * halves[of] + 1 - q_filled) / np.maximum(q_filled, 1)
         possible = (q_filled > 0) & (q_taken < 1)
@@ -75,8 +75,8 @@ def _estimates(counts: np.ndarray, middle: int, levels: int) -> tuple[np.ndarray
 
 def _of_ends(mass: np.ndarray, taken: np.ndarray) -> np.ndarray:
     """p log p of a bin that something is taken from; 0 of an empty one."""
-    left = mass - taken
-    return left * np.log(left, out=np.zeros_like(left), where=mass > 0) * (mass > 0)
+    remaining = mass - taken
+    return remaining * np.log(remaining, out=np.zeros_like(remaining), where=mass > 0) * (mass > 0)
 
 
 def _divergence(counts: np.ndarray, middle: int, half: int, levels: int) -> np.float32:
@@ -104,10 +104,10 @@ def _divergence(counts: np.ndarray, middle: int, half: int, levels: int) -> np.f
 def _smoothed(histogram: np.ndarray) -> np.ndarray | None:
     """Give empty bins a little of the others; None where these have too little."""
     empty = histogram == 0
-    rest = histogram.size - int(empty.sum())
-    if not rest:
+    filled = histogram.size - int(empty.sum())
+    if not filled:
         return None
-    taken = _SMOOTHING * np.float32(empty.sum()) / np.float32(rest)
+    taken = _SMOOTHING * np.float32(empty.sum()) / np.float32(filled)
     return None if taken >= 1 else histogram + np.where(empty, _SMOOTHING, -taken)
 
 

@@ -1,6 +1,6 @@
 """Another batch size for graphs that have one written into them: in Reshape, in zeros that begin a recurrence.
 
-Nothing in a graph says which number is a batch size. What counts is the size of the batch axis (axis 0, or the N of an
+Nothing in a graph marks a number as a batch size. What counts is the size of the batch axis (axis 0, or the N of an
 attribute `__layout__`) where an attribute spells out the shape of something that depends on the network's inputs.
 """
 

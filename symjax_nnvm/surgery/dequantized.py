@@ -38,15 +38,15 @@ def dequantized(symbol: Symbol) -> Symbol:
         entry.node for node in changing for entry in node.inputs if entry.node.is_variable and _is_quantized(entry.node)
     }
     twice = {node.name.removesuffix(QUANTIZED) for node in parameters}
-    made: dict[str, Node] = {}
+    variables: dict[str, Node] = {}
     forms: dict[Node, Node | NodeEntry] = {}
 
     def change(node: Node, draft: Node) -> Node | NodeEntry | None:
         if node in parameters:
             name = node.name.removesuffix(QUANTIZED)
-            return made.setdefault(name, create_variable_node(name))
+            return variables.setdefault(name, create_variable_node(name))
         if node.is_variable:
-            return made.setdefault(node.name, draft) if node.name in twice else None
+            return variables.setdefault(node.name, draft) if node.name in twice else None
         if node in changing:
             forms[node] = FDequantized[node.op](draft)
             return forms[node]

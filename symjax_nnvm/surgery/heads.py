@@ -58,8 +58,8 @@ def replace_head(symbol: Symbol, output_name: str, fn: Callable[[Symbol], Symbol
         )
     features = find_outputs(symbol, output_name)
     after = reachable_from(symbol.outputs, {features[0].node})
-    kept = [entry for entry in symbol.outputs if entry.node not in after]
-    copies = rebuild([*features, *kept])
+    other_outputs = [entry for entry in symbol.outputs if entry.node not in after]
+    copies = rebuild([*features, *other_outputs])
     trunk = Symbol(copies[: len(features)])
     head = fn(Symbol(trunk.outputs))
     if not isinstance(head, Symbol):

@@ -56,15 +56,15 @@ def inference_symbol(symbol: Symbol, *, labels: Sequence[str] | None = None) -> 
     names = {node.name for node in label_variables(symbol)} if labels is None else set(labels)
     outputs = rebuild(symbol.outputs, change)
     needing = reachable_from(outputs, [n for n in post_order(outputs) if n.is_variable and n.name in names])
-    kept = [entry for entry in outputs if entry.node not in needing]
-    if not kept and outputs:
+    usable = [entry for entry in outputs if entry.node not in needing]
+    if not usable and outputs:
         raise GraphError(
             f"Every output needs a label ({plain_list(sorted(names))})",
             got=f"outputs {plain_list(symbol.list_outputs())}",
             fix="Cut the network where its prediction is, with symjax_nnvm.cut(symbol, name); outputs that need no "
             f"label and feed the losses: {plain_list(_frontier(outputs, needing))}.",
         )
-    return Symbol(count_versions(kept))
+    return Symbol(count_versions(usable))
 
 
 def _frontier(outputs: Sequence[NodeEntry], needing: set[Node]) -> list[str]:
@@ -87,7 +87,7 @@ def _ranks(symbol: Symbol) -> Callable[[NodeEntry], int | None]:
     """Return entry → its number of axes, as far as the graph alone decides it."""
     try:
         graph = infer_shape(Graph(symbol.outputs))
-    except InferenceError:  # which is told when the graph is run
+    except InferenceError:  # raised when the graph is run
         return lambda entry: None
     index, shapes = graph.indexed_graph(), graph.attrs["shape"]
 

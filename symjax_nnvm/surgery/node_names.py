@@ -111,17 +111,17 @@ def freeze(
     expect_symbol(symbol, "freeze")
     several = isinstance(pattern, Iterable) and not isinstance(pattern, str)
     patterns: list[Pattern] = list(pattern) if several else [pattern]  # type: ignore[list-item]
-    for each in patterns:
-        if not isinstance(each, (str, re.Pattern)):
+    for one_pattern in patterns:
+        if not isinstance(one_pattern, (str, re.Pattern)):
             fix = "Shell patterns such as 'conv1_*', or a compiled regular expression."
-            raise SymbolTypeError("Names are frozen by patterns", got=type(each).__name__, fix=fix)
+            raise SymbolTypeError("Names are frozen by patterns", got=type(one_pattern).__name__, fix=fix)
     nodes = symbol.list_input_nodes("read_only")
     names = list(dict.fromkeys(node.name for node in nodes))
     frozen = {node.name for node in nodes if _is_zero(node.attrs.dict.get("__lr_mult__"))}
-    for each in patterns:
-        matched = [name for name in names if _matches(each, name)]
+    for one_pattern in patterns:
+        matched = [name for name in names if _matches(one_pattern, name)]
         if not matched:
-            text = each if isinstance(each, str) else each.pattern
+            text = one_pattern if isinstance(one_pattern, str) else one_pattern.pattern
             raise SymbolValueError(f"No argument matches {text!r}", fix=close_or_all(text, names, "The arguments are"))
         frozen.update(matched)
     labels = [node.name for node in label_variables(symbol)] if label_names is None else label_names

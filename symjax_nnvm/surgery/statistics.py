@@ -31,12 +31,12 @@ def freeze_statistics(symbol: Symbol, pattern: str | Sequence[str] = "*") -> Sym
     patterns = (pattern,) if isinstance(pattern, str) else tuple(pattern)
     norms = _batch_norms(symbol)
     chosen: set[Node] = set()
-    for each in patterns:
-        matched = {node for node in norms if any(fnmatchcase(name, each) for name in (node.name, *_learned(node)))}
+    for glob in patterns:
+        matched = {node for node in norms if any(fnmatchcase(name, glob) for name in (node.name, *_learned(node)))}
         if not matched:
             names = [node.name for node in norms]
             raise SymbolValueError(
-                f"No batch norm matches {each!r}", got=names or "none", fix=did_you_mean(each, names) or None
+                f"No batch norm matches {glob!r}", got=names or "none", fix=did_you_mean(glob, names) or None
             )
         chosen |= matched
     return _with_global_statistics(symbol, chosen)

@@ -38,12 +38,12 @@ def subset(
         ParamsMismatchError: a parameter or auxiliary state has no array and is not new; the message lists close names.
         SymbolTypeError: `args` or `aux` is no dict.
     """
-    for what, given in (("args", args), ("aux", {} if aux is None else aux)):
-        if not isinstance(given, Mapping):
+    for what, arrays in (("args", args), ("aux", {} if aux is None else aux)):
+        if not isinstance(arrays, Mapping):
             raise SymbolTypeError(
-                f"{what} of subset holds no names", expected="a dict of arrays by name", got=type(given).__name__
+                f"{what} of subset holds no names", expected="a dict of arrays by name", got=type(arrays).__name__
             )
-    given = {**args, **(aux or {})}
+    arrays = {**args, **(aux or {})}
     arg_names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
     needed = {*arg_names, *aux_names}
     patterns = (new,) if isinstance(new, str) else tuple(new)
@@ -51,14 +51,14 @@ def subset(
     missing = [
         name
         for name in (*arg_names, *aux_names)
-        if name in learned and name not in given and not any(fnmatchcase(name, pattern) for pattern in patterns)
+        if name in learned and name not in arrays and not any(fnmatchcase(name, pattern) for pattern in patterns)
     ]
     if missing:
-        surplus = [name for name in given if name not in needed]
+        surplus = [name for name in arrays if name not in needed]
         close = " ".join(filter(None, (did_you_mean(name, surplus, cutoff=0.75) for name in missing[:3])))
         raise ParamsMismatchError(
             f"There are no arrays for {listed(missing)}",
             got=f"arrays that the network does not have: {listed(surplus)}",
             fix=f"{close} Name the parameters to make: subset(symbol, args, aux, new={missing[0]!r}).".strip(),
         )
-    return {n: given[n] for n in arg_names if n in given}, {n: given[n] for n in aux_names if n in given}
+    return {n: arrays[n] for n in arg_names if n in arrays}, {n: arrays[n] for n in aux_names if n in arrays}

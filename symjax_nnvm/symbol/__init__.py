@@ -1,6 +1,6 @@
 """This package is the symbolic front end: `Variable`, `Group`, scopes, and one function per registered operator.
 
-Operator functions are made from the registry when they are first asked for, so they include operators that a user
+Operator functions are made from the registry when they are first used, so they include operators that a user
 registers later.
 """
 

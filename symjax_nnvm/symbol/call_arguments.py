@@ -12,7 +12,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 def expect_symbol(value: object, function: str) -> None:
-    """Raise SymbolTypeError, which says how to get a symbol, unless the value is one."""
+    """Raise SymbolTypeError, with the way to make a symbol, unless the value is one."""
     if not isinstance(value, Symbol):
         fix = "A file's is symjax_nnvm.symbol.load(path), a checkpoint's the first of load_checkpoint(prefix, epoch)."
         raise SymbolTypeError(f"{function} works on a Symbol", got=_brief(value), fix=fix)

@@ -101,7 +101,7 @@ def compose_atomic(node: Node, args: Sequence[Heads], kwargs: Mapping[str, Heads
 
 
 def _check_subgraphs(node: Node, subgraphs: Sequence[Subgraph]) -> None:
-    """Raise ComposeError unless the subgraphs have as many variables and heads as the parameters say."""
+    """Raise ComposeError unless the subgraphs have as many variables and heads as in the parameters."""
     attrs = node.attrs.copy()
     attrs.subgraphs = [*attrs.subgraphs, *subgraphs]
     misfit = subgraph_misfit(Node(attrs))

@@ -61,16 +61,16 @@ def foreach(
             )
         graph.close(flat_outputs, flat_new)
     locs = [graph.position(i, "data" if i < len(flat_data) else "states") for i in range(len(graph.formals))]
-    rest = [i for i, outer in enumerate(graph.outer) if outer is not None]
+    outer_places = [i for i, outer in enumerate(graph.outer) if outer is not None]
     loop = _create(
         "_foreach",
         [graph.symbol],
-        [*(symbol.outputs[0] for symbol in (*flat_data, *flat_states)), *graph.outer_entries(rest)],
+        [*(symbol.outputs[0] for symbol in (*flat_data, *flat_states)), *graph.outer_entries(outer_places)],
         num_outputs=len(flat_outputs) + len(flat_new),
         num_out_data=len(flat_outputs),
         in_state_locs=locs[len(flat_data) :],
         in_data_locs=locs[: len(flat_data)],
-        remain_locs=rest,
+        remain_locs=outer_places,
     )
     return _nest(loop[: len(flat_outputs)], output_nesting), _nest(loop[len(flat_outputs) :], state_nesting)
 

@@ -122,9 +122,9 @@ def _given(
     return by_node
 
 
-def _infer(graph: Graph, pass_name: str, result: str, given: Mapping[Node, Any]) -> Lists:
+def _infer(graph: Graph, pass_name: str, result: str, by_variable: Mapping[Node, Any]) -> Lists:
     index = graph.indexed_graph()
-    values = [given.get(index.nodes[nid].source) for nid in index.input_nodes]
+    values = [by_variable.get(index.nodes[nid].source) for nid in index.input_nodes]
     graph.attrs[f"{result}_inputs"] = ShapeList(values) if result == "shape" else DTypeList(values)
     graph.attrs[f"{result}_attr_key"] = f"__{result}__"
     entries = apply_pass(graph, pass_name).attrs[result]

@@ -59,7 +59,7 @@ def closest_functions(name: str, group: str | None) -> str:
 
 @lru_cache(maxsize=256)
 def _closest_functions(name: str, group: str | None, count: int) -> str:
-    """Return that while there are so many operators. Who asks by `hasattr` asks often, and asks for the same name."""
+    """As `closest_functions`; cached until an operator is added, because `hasattr` often repeats a name."""
     spelled: dict[str, str] = {}
     for operator in list_all_names():
         home = next((key for key, prefix in _PREFIXES.items() if operator.startswith(prefix)), None)

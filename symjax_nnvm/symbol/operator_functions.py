@@ -62,7 +62,7 @@ def operator_function(op: Op, name: str) -> OperatorFunction:
     variadic = not op.inputs and (op.fixed_num_inputs is None or schema is None)
     build = _build_variadic if variadic else _build
     aliases = schema.aliases if schema is not None else {}
-    known = None if op.attr_parser is None or schema is None else schema.fields
+    fields = None if op.attr_parser is None or schema is None else schema.fields
 
     def function(*args: Any, name: str | None = None, attr: Any = None, out: Any = None, **kwargs: Any) -> Symbol:
         if kwargs:
@@ -83,7 +83,7 @@ def operator_function(op: Op, name: str) -> OperatorFunction:
         scope = AttrScope.current
         if attr or not scope.is_empty:
             params |= scope.get(attr)
-        if known is not None and not known.keys() >= params.keys():
+        if fields is not None and not fields.keys() >= params.keys():
             params = _user_attributes(op, params, name)
         return create_operator(op, args, symbols, params, name, hint)
 
@@ -112,7 +112,7 @@ def _build(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[str, str]
             if symbols:
                 _check_twice(op, inputs[: len(args)], symbols)
             return args, params
-    given: list[Symbol] = []
+    positional: list[Symbol] = []
     names = [*inputs, *(op.params.fields if op.params is not None else ())]
     if len(args) > len(names):
         raise SymbolTypeError(
@@ -127,19 +127,19 @@ def _build(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[str, str]
             if arg is not LEFT_OUT:
                 params[key] = _param_text(key, arg)
         elif isinstance(arg, Symbol):
-            if len(given) == names.index(key):
-                given.append(arg)
+            if len(positional) == names.index(key):
+                positional.append(arg)
             else:
                 _check_twice(op, (key,), symbols)
                 symbols[key] = arg
         elif arg is not None:
             raise _not_a_symbol(f"Argument {key}", arg)
-    _check_twice(op, inputs[: len(given)], symbols)
-    return given, params
+    _check_twice(op, inputs[: len(positional)], symbols)
+    return positional, params
 
 
 def _param_text(key: str, value: object) -> str:
-    """Return the text of a parameter. A dtype may be spelled in any way that NumPy knows: `f2`, `<i4`, `half`."""
+    """Return the text of a parameter. A dtype may be spelled in any of NumPy's ways: `f2`, `<i4`, `half`."""
     if key == "dtype" and isinstance(value, str):
         try:
             return dtype_name(value)
@@ -149,7 +149,7 @@ def _param_text(key: str, value: object) -> str:
 
 
 def _not_a_symbol(argument: str, value: object) -> NotASymbolError:
-    """Return the error for a value in the place of a symbol, which says how to make one of it."""
+    """Return the error for a value in the place of a symbol, with the way to make one of it."""
     array = hasattr(value, "shape") and hasattr(value, "dtype")
     if isinstance(value, (list, tuple)) and any(isinstance(item, Symbol) for item in value):
         shown, way = f"a {type(value).__name__} of them", "Pass them one by one: op(*symbols)."

@@ -69,7 +69,7 @@ def _from_either_side(row: str) -> tuple[Callable[[Any, object], Any], Callable[
 
 
 class Arithmetic:
-    """Offers Python's operators; a symbol inherits them and says how an operator node is made."""
+    """Python's operators; a symbol inherits them and defines how an operator node is made."""
 
     __slots__ = ()
 

@@ -46,7 +46,7 @@ _numbering = threading.Lock()
 
 
 def next_number(counter: dict[str, int], hint: str) -> int:
-    """Return how often a counter was asked for a hint before; no two threads get the same number of one."""
+    """Return the number of earlier calls for a hint; no two threads get the same number."""
     with _numbering:
         number = counter.get(hint, 0)
         counter[hint] = number + 1

@@ -16,8 +16,8 @@ def signature_of(op: Op) -> Signature:
     """Return `(data: Symbol, weight: Symbol = None, …, *, num_hidden: int, …, name=None, attr=None, **attributes) ->
     Symbol`.
 
-    What is required and follows something that is not can be passed by keyword alone; the function itself is told all
-    by position, too, in this order, as MXNet's is.
+    A required parameter after an optional one can be passed by keyword alone; the function itself takes all by
+    position, too, in this order, as MXNet's.
     """
     return Signature([*_parameters(op)], return_annotation=Symbol)
 

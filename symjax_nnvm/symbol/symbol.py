@@ -60,9 +60,9 @@ class Symbol(Arithmetic, Fluent):
     __slots__ = ("outputs",)
 
     numpy_shapes = False
-    """Whether shapes are given and told in MXNet's convention under `np_shape`: None and -1 for what is unknown."""
+    """Whether shapes are passed and returned in MXNet's convention under `np_shape`: None and -1 for unknowns."""
 
-    __array_ufunc__ = None  # so that `np.float32(2) + x` asks the symbol instead of making an array of its outputs
+    __array_ufunc__ = None  # so that `np.float32(2) + x` calls the symbol instead of making an array of its outputs
 
     def __init__(self, outputs: Iterable[NodeEntry] = ()):
         self.outputs: list[NodeEntry] = list(outputs)
@@ -445,9 +445,9 @@ class Symbol(Arithmetic, Fluent):
         Raises:
             InferenceError: shapes contradict each other.
         """
-        told = shape_to_numpy if self.numpy_shapes else shape_to_legacy
+        show = shape_to_numpy if self.numpy_shapes else shape_to_legacy
         _, *lists = infer_shapes(self.outputs, args, kwargs, self.numpy_shapes)
-        arguments, outputs, aux = ([told(shape) for shape in shapes] for shapes in lists)
+        arguments, outputs, aux = ([show(shape) for shape in shapes] for shapes in lists)
         return arguments, outputs, aux
 
     def infer_type(self, *args: Any, **kwargs: Any) -> Lists:
@@ -537,14 +537,14 @@ class Symbol(Arithmetic, Fluent):
             GradientError: an operator has no gradient rule, or the outputs do not depend on an element of `wrt`.
         """
         wrt = self.list_arguments() if wrt is None else wrt
-        asked = [wrt] if isinstance(wrt, (str, Symbol)) else wrt
-        by = [x if isinstance(x, str) else x.outputs for x in asked]
+        sources = [wrt] if isinstance(wrt, (str, Symbol)) else wrt
+        by = [x if isinstance(x, str) else x.outputs for x in sources]
         xs = wrt_entries(self.outputs, by, zeros_if_unreachable)
         if head_grads is None:
             heads = ones_for_heads(self.outputs)
         else:
-            given = [head_grads] if isinstance(head_grads, Symbol) else head_grads
-            heads = [entry for head in given for entry in head.outputs]
+            head_list = [head_grads] if isinstance(head_grads, Symbol) else head_grads
+            heads = [entry for head in head_list for entry in head.outputs]
         return type(self)(gradient_entries(self.outputs, xs, heads, zeros_if_unreachable))
 
     # -- how its operators are made ---------------------------------------------------------------------------------
@@ -651,7 +651,7 @@ def load(fname: str | Path) -> Symbol:
 
 
 def read_text(fname: str | os.PathLike[str]) -> str:
-    """Return the text of a symbol file. Raises JSONFormatError for one that is too large or no text, and says what
-    other kinds of files are; ModelNotFoundError, FileError, OSError."""
+    """Return the text of a symbol file. Raises JSONFormatError for one that is too large or no text, with the file's
+    real kind; ModelNotFoundError, FileError, OSError."""
     require_file(fname)
     return symbol_text(read_bounded(fname, MAX_FILE_BYTES, "a symbol file", JSONFormatError), fname)

@@ -28,7 +28,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.viz.plot_graph import draw_graph
 
 _IN_A_CELL = 300
-"""Operators of a drawing that a notebook shows without being asked for it."""
+"""The largest number of operators of a drawing that a notebook shows by itself."""
 
 
 class RenderingError(NNVMError):

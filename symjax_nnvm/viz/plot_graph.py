@@ -82,7 +82,7 @@ class _Canvas:
         heads = {stands_for.get(head.node_id, head.node_id) for head in index.outputs}
         self.boxes += [graph.input(nid, nid in heads, frame) for nid in graph.inputs()]
         starts = {run.start: run for run in runs}
-        left: list[tuple[Node, str, Subgraph, int | None]] = []
+        subgraphs: list[tuple[Node, str, Subgraph, int | None]] = []
         place = 0
         while place < len(nids):
             run = starts.get(place)
@@ -92,13 +92,13 @@ class _Canvas:
                 node = index.nodes[nid].source
                 self.boxes.append(graph.operator(nid, nid in heads, inside, not self._hide_weights))
                 self.arrows += graph.arrows(nid, stands_for)
-                left += [(node, graph.key(nid), s, inside) for s in node.attrs.subgraphs if self._first_time(s)]
+                subgraphs += [(node, graph.key(nid), s, inside) for s in node.attrs.subgraphs if self._first_time(s)]
             self.drawn += end - place
             self.folded += run.end - end if run else 0
             place = run.end if run else end
         if runner:
             self.arrows += dict.fromkeys(Arrow(graph.key(head), runner, dashed=True) for head in sorted(heads))
-        return left
+        return subgraphs
 
     def _first_time(self, subgraph: Subgraph) -> bool:
         """Return whether a subgraph has not been drawn: several nodes may run one."""
@@ -127,16 +127,16 @@ class _OneGraph:
     def input(self, nid: int, head: bool, frame: int | None) -> Box:
         """Return the oval of a variable."""
         name = printable(self.index.nodes[nid].source.name)
-        said = " ".join(filter(None, (shortened(name, _FACT), self._size(IndexedEntry(nid, 0, 0)))))
-        return Box(self.key(nid), (shortened(name, _LONGEST),), colour_of(None), said, True, head, frame)
+        fact_text = " ".join(filter(None, (shortened(name, _FACT), self._size(IndexedEntry(nid, 0, 0)))))
+        return Box(self.key(nid), (shortened(name, _LONGEST),), colour_of(None), fact_text, True, head, frame)
 
     def operator(self, nid: int, head: bool, frame: int | None, weights: bool) -> Box:
-        """Return an operator's box: what it is, its name and, where asked for, its parameters."""
+        """Return an operator's box: its operator, its name and, on request, its parameters."""
         node = self.index.nodes[nid].source
         assert node.op is not None
         text = [" ".join(filter(None, (node.op.name, facts(node)))), node.name]
         if weights:
-            text += [said for _, said in self._parameters(nid)]
+            text += [line for _, line in self._parameters(nid)]
         lines = tuple(shortened(printable(line), _LONGEST) for line in text if line)
         return Box(self.key(nid), lines, colour_of(node.op), self._facts(nid), False, head, frame)
 

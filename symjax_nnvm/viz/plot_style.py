@@ -17,7 +17,7 @@ _COLOURS = {
     **dict.fromkeys(("elementwise", "sparse"), "#ccebc5"),
     **dict.fromkeys(("shape", "indexing"), "#d9d9d9"),
 }
-"""Family, as TDrawing says it → colour. By default an operator's family is the folder of its file."""
+"""Family, as in TDrawing → colour. By default an operator's family is the folder of its file."""
 
 _DATA, _OTHER = "#8dd3c7", "#f0f0f0"
 
@@ -31,7 +31,7 @@ def colour_of(op: Op | None) -> str:
 
 
 def facts(node: Node) -> str:
-    """Return the parameters that tell one layer from another: `3×3/2, 64` of a convolution."""
+    """Return the parameters that distinguish layers: `3×3/2, 64` of a convolution."""
     attributes = node.attrs.dict
     rows = []
     for key in (*_SHOWN, *_SHOWN_TOO):

@@ -16,7 +16,7 @@ from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.types import Shape
 
 _DISTANCES = 8
-"""How many of the next nodes that say the same are tried as the beginning of the next block."""
+"""The number of the next equal nodes that are tried as the beginning of the next block."""
 
 _LONGEST = 2000
 """Longest block, in operators."""
@@ -32,7 +32,7 @@ _REACH = 2
 
 
 _GROWING = 3
-"""Fewest copies from which it can be said that their sizes grow by the same."""
+"""The fewest copies that show that sizes grow by the same."""
 
 Sizes = tuple[Shape | None, ...]
 
@@ -115,7 +115,7 @@ class _Order:
         self._crossing = self._entries_alive()
 
     def distances(self, place: int) -> Iterable[int]:
-        """Return distances to the next places that say the same, and to those that are of the same sizes, too."""
+        """Return distances to the next equal places, and to those of the same sizes, too."""
         distances: set[int] = set()
         for following in self._next_alike:
             other = place
@@ -255,8 +255,8 @@ def _numbered(things: Sequence[Hashable]) -> list[int]:
 def _next_alike(numbers: Sequence[int]) -> list[int]:
     """Return for each place the next one of its number; the places' count where there is none."""
     following = [len(numbers)] * len(numbers)
-    seen: dict[int, int] = {}
+    latest_place: dict[int, int] = {}
     for place in range(len(numbers) - 1, -1, -1):
-        following[place] = seen.get(numbers[place], len(numbers))
-        seen[numbers[place]] = place
+        following[place] = latest_place.get(numbers[place], len(numbers))
+        latest_place[numbers[place]] = place
     return following

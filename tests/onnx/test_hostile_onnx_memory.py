@@ -46,14 +46,14 @@ def test_a_negative_count_does_not_raise_the_budget():
 
 def test_a_budget():
     budget = Budget(1000)
-    budget.ask(BASE // 8, each=8)
+    budget.ask(BASE // 8, itemsize=8)
     with pytest.raises(OnnxError, match="would take more than"):
-        budget.ask(4001, each=1)
+        budget.ask(4001, itemsize=1)
     with pytest.raises(OnnxError, match="an axis of -1000 elements"):
         budget.ask(-4, -1000)
     with pytest.raises(OnnxError, match="65 axes"):
         budget.ask(*[1] * 65)
-    budget.ask(4000, each=1)  # what was refused was not taken
+    budget.ask(4000, itemsize=1)  # what was refused was not taken
     budget.ask(0, 2**62)
 
 

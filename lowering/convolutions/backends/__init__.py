@@ -1,4 +1,4 @@
-"""A backend computes convolutions and dense layers; options and plans know it by a token."""
+"""A backend computes convolutions and dense layers; options and plans have a token for it."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def _kind(wish: Backend, options: Options) -> type[Backend]:
 
 @cache
 def xla_makes_calls() -> bool:
-    """Return whether XLA makes calls of oneDNN itself where it is asked to."""
+    """Return whether XLA makes calls of oneDNN itself, if its option is on."""
     return unpromised.makes_onednn_calls({**(options_for("cpu") or {}), **dict.fromkeys(unpromised.OURS_ALONE, "True")})
 
 
 def described() -> str:
     """Return what computes convolutions in this process, or why no library does, in words."""
     if onednn_calls() == XLAS and why_not() is None:
-        made = "made" if xla_makes_calls() else "requested, but this jaxlib makes none"
-        return f"XLA's own calls ({SWITCH}={XLAS} in the environment), {made}"
+        state = "made" if xla_makes_calls() else "requested, but this jaxlib makes none"
+        return f"XLA's own calls ({SWITCH}={XLAS} in the environment), {state}"
     return why_not() or "in use for convolutions and dense layers"
 
 

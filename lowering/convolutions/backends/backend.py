@@ -40,7 +40,7 @@ class Backend:
         return None
 
     def computes(self, direction: Direction, geometry: Geometry) -> bool:
-        """Return whether its library computes a direction with a plain weight, where `applies` says that it might."""
+        """Return whether its library computes a direction with a plain weight, where `applies` is true."""
         return False
 
     def algorithm(self, direction: Direction, geometry: Geometry) -> str:

@@ -1,9 +1,9 @@
 """oneDNN's convolutions, which XLA's CPU runs for a custom call: bias, sum and activation in the pass that multiplies.
 
 jaxlib's wheels for x86 hold oneDNN and its caller (`onednn_convolution.cc` of XLA), but XLA itself makes such calls
-only where it is asked to (`xla_cpu_experimental_onednn_custom_call`). So the call is made here. It is no promised
-interface, and some of the code behind it ends the process or waits for ever: each geometry is computed in a child
-process first (`lowering/native/ask.py`), and XLA computes those that are not right there.
+only with an option (`xla_cpu_experimental_onednn_custom_call`). So the call is made here. It is no promised interface,
+and some of the code behind it ends the process or waits for ever: each geometry is computed in a child process first
+(`lowering/native/ask.py`), and XLA computes those that are not right there.
 
 The weight comes in blocks of filters (`lowering/convolutions/layouts.py`), as oneDNN would otherwise arrange it in
 every call. How long a block is follows from the geometry and the machine, and a trial finds it.
@@ -36,8 +36,8 @@ __all__ = ["CHANNELS_FIRST", "FILTERS_FIRST", "TARGET", "Order"]
 
 
 def convolve(data: Array, weight: Array, geometry: Geometry, epilogue: Epilogue, operands: Sequence[Array]) -> Array:
-    """Map data (n, *size, c), weight in blocks, flat; operands: the bias (f,) and the addend (n, *out_size, f), as the
-    epilogue says → (n, *out_size, f).
+    """Map data (n, *size, c), weight in blocks, flat; operands: the bias (f,) and the addend (n, *out_size, f), if the
+    epilogue has them → (n, *out_size, f).
 
     The result is written over the addend, so that less goes through memory: 64 → 256 filters of 56², 4 images, with the
     convolution before it 2.8 ms in place of 3.4. Where another operation reads the addend later XLA makes a copy
@@ -61,18 +61,18 @@ def convolve_plain(data: Array, weight: Array, geometry: Geometry, order: Order 
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """JAX's compilation cache cannot hold the library's calls, and would say so of each program: they are compiled
+    """JAX's compilation cache cannot hold the library's calls, and would warn of each program: they are compiled
     anew, which is fast, as the library's code exists already."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Error writing persistent compilation cache entry", UserWarning)
         yield
 
 
-def for_this_machine(function: Any, *given: Any, platforms: Sequence[str], **named: Any) -> jax.export.Exported:
+def for_this_machine(function: Any, *args: Any, platforms: Sequence[str], **named: Any) -> jax.export.Exported:
     """Export a jitted function with its calls, for machines of one kind: others misread the blocks without error."""
     ours = [jax.export.DisabledSafetyCheck.custom_call(TARGET)]
     with exporting_calls():
-        return jax.export.export(function, platforms=platforms, disabled_checks=ours)(*given, **named)
+        return jax.export.export(function, platforms=platforms, disabled_checks=ours)(*args, **named)
 
 
 # -- the geometries that it computes ---------------------------------------------------------------------------------
@@ -152,9 +152,9 @@ def _small() -> int | None:
 
 
 def _may_be_asked(g: Geometry) -> bool:
-    """Return whether the child may be asked about a geometry: the call takes float32 in up to three dimensions, with
+    """Return whether a geometry may be tried in the child: the call takes float32 in up to three dimensions, with
     numbers that XLA can read. Where oneDNN has no code of its own for a plain convolution, as without AVX2, nothing
-    else is asked."""
+    else is tried."""
     if onednn_calls() == ALONE or platform.machine() not in _X86 or _small() is None:
         return False
     sizes = (g.batch, *g.size, *g.out_size, *g.kernel, *g.stride, *g.dilate, g.channels, g.filters, g.groups)

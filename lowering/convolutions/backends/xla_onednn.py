@@ -1,4 +1,4 @@
-"""XLA's own calls of oneDNN, which an option asks it for (`lowering/xla/compile_options.py`): plain
+"""XLA's own calls of oneDNN, by an option (`lowering/xla/compile_options.py`): plain
 convolutions, with what XLA fuses after them, become calls when a program is compiled. jaxlib 0.12 makes them.
 
 XLA tries nothing before. What a child process did not find right for our own calls is computed by other algorithms, as

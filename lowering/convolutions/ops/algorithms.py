@@ -89,7 +89,7 @@ def _channels_last(direction: Direction, data: int) -> Rule:
 
 
 def of_layout(direction: Direction, p: ConvolutionGeometry, data: Sequence[int], dtype: DType, platform: str) -> str:
-    """Of a convolution of data of this shape, in the layout that it says."""
+    """Of a convolution of data of this shape, in the convolution's layout."""
     if platform != "cpu":
         return XLA
     if p.channel_axis == 1 and is_pointwise(p):

@@ -146,10 +146,10 @@ def _whole_weight(p: AnyParams) -> Shape:
 
 def _shapes(p: AnyParams, ins: Shapes, outs: Shapes):
     """Map data, weight or (numbers of all blocks,), bias (f,), addend like the result → as without what follows."""
-    data, weight, *rest = ins
-    addend = [rest.pop()] if p.with_addend else []
-    known = [data, _whole_weight(p) if p.layout else weight, *rest]
-    (data, whole, *bias), (out,) = _plain_shapes(p, known, [outs[0] or (addend or [None])[0]])
+    data, weight, *addends = ins
+    addend = [addends.pop()] if p.with_addend else []
+    plain_ins = [data, _whole_weight(p) if p.layout else weight, *addends]
+    (data, whole, *bias), (out,) = _plain_shapes(p, plain_ins, [outs[0] or (addend or [None])[0]])
     return [data, (p.blocks.length,) if p.layout else whole, *bias, *[out] * p.with_addend], [out]
 
 
@@ -186,10 +186,10 @@ for _name, _params, _drawing, _doc in (
 
 
 @lowers("_fused_convolution", "_fused_fully_connected", needs=("algorithm",))
-def _fused(p: AnyParams, data: Array, weight: Array, *rest: Array, algorithm: str) -> Array:
+def _fused(p: AnyParams, data: Array, weight: Array, *addends: Array, algorithm: str) -> Array:
     g = geometry_of(p, data.shape, data.dtype.name)
-    if algorithm == LIBRARY and _are_alike(data, weight, *rest):
-        operands = [a.reshape(g.batch, *g.out_size, g.filters) if a.ndim > 1 else a for a in rest]
+    if algorithm == LIBRARY and _are_alike(data, weight, *addends):
+        operands = [a.reshape(g.batch, *g.out_size, g.filters) if a.ndim > 1 else a for a in addends]
         rows = data.reshape(g.batch, *g.size, g.channels)
         out = onednn.convolve(rows, weight, g, epilogue_of(p), operands)
         return out if isinstance(p, FusedConvolutionParams) else out.reshape(_dense_shape(p, data))
@@ -200,7 +200,7 @@ def _fused(p: AnyParams, data: Array, weight: Array, *rest: Array, algorithm: st
         rows = data.reshape(*g.size, g.channels)
         out = rows @ plain[0] if p.layout else lax.dot_general(rows, plain, (((1,), (1,)), ((), ())))
         out = out.reshape(_dense_shape(p, data))
-    for operand in rest:
+    for operand in addends:
         out = out + operand
     if p.act_type == "gelu":
         return gelu(out)
@@ -241,14 +241,14 @@ for _name in ("_channels_last_convolution", "_fused_convolution", "FullyConnecte
 
 def in_layout(node: Node, layout: str) -> NodeEntry:
     """A product, fused or not, with its weight in a layout."""
-    data, weight, *rest = node.inputs
+    data, weight, *addends = node.inputs
     p, groups = node.attrs.parsed, 1
     if isinstance(p, FullyConnectedParams):
         weight = apply("expand_dims", apply("transpose", weight, axes=(1, 0)), axis=0)
     else:
         groups = p.num_group
     laid = apply("_blocked_weight", weight, name=f"{node.name}_{layout}", layout=layout, num_group=groups)
-    return NodeEntry(Node(altered(node.attrs, _name_of(node), layout=layout), [data, laid, *rest]))
+    return NodeEntry(Node(altered(node.attrs, _name_of(node), layout=layout), [data, laid, *addends]))
 
 
 def uses_layout(node: Node) -> bool:

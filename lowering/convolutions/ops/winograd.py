@@ -1,7 +1,7 @@
 """Convolution by Winograd's algorithm, in two operators: the first depends on the weight alone, perhaps a constant.
 
 TransformWeights makes both of `_channels_last_convolution`.
-`lowering/convolutions/winograd.py` says what the numbers are.
+`lowering/convolutions/winograd.py` describes the numbers.
 """
 
 from __future__ import annotations

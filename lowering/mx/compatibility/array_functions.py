@@ -42,8 +42,8 @@ OF_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
 class Wrapped:
     """A group of operator functions, such as `contrib`, each of them wrapped.
 
-    owner: the module that has the group, `mx.nd`. home: that module's own name. functions: those that are other ones
-    here. What is registered later is wrapped when it is first asked for.
+    owner: the module that has the group, `mx.nd`. home: that module's own name. functions: replacements of some of
+    them. A function that is registered later is wrapped when it is first used.
     """
 
     def __init__(self, owner: str, home: str, group: Any, wrap: Wrap, **functions: Callable[..., Any]):
@@ -51,7 +51,7 @@ class Wrapped:
         self._group, self._wrap = group, wrap
         self.__dict__.update(functions)
         for name in {*dir(group)} - functions.keys():
-            getattr(self, name)  # libraries ask whether `__dict__` has a function
+            getattr(self, name)  # libraries look functions up in `__dict__`
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         try:

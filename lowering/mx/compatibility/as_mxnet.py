@@ -1,4 +1,4 @@
-"""`import mxnet` as this namespace: for scripts and libraries that say so."""
+"""`import mxnet` returns this namespace: for scripts and libraries that import MXNet."""
 
 from __future__ import annotations
 
@@ -94,10 +94,10 @@ class _Finder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return where a submodule of MXNet comes from; None for modules of others. Raises ModuleNotFoundError."""
-        package, _, rest = fullname.partition(".")
-        if package != _NAME or not rest:
+        package, _, submodule = fullname.partition(".")
+        if package != _NAME or not submodule:
             return None
-        return ModuleSpec(fullname, _SubmoduleLoader(_submodule(rest)), is_package=True)
+        return ModuleSpec(fullname, _SubmoduleLoader(_submodule(submodule)), is_package=True)
 
 
 class _SubmoduleLoader(Loader):
@@ -109,7 +109,7 @@ class _SubmoduleLoader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Load as `importlib.abc.Loader` does: the import ends with what `sys.modules` has.
 
-        Submodules that have another name here are put there, too: Python asks for none below a module that is a file.
+        Submodules that have another name here are registered, too: Python looks for none below a module that is a file.
         """
         sys.modules[module.__name__] = self.module
         inside = module.__name__.removeprefix(f"{_NAME}.") + "."
@@ -131,6 +131,6 @@ def _submodule(name: str) -> Any:
                 submodule = importlib.import_module(path)
             except ModuleNotFoundError:
                 word = hint_for(".".join(["mx", *parts[:i]]), part)
-                said = f"No module named '{_NAME}.{name}' in {_OURS}. {word}".rstrip()
-                raise ModuleNotFoundError(said, name=f"{_NAME}.{name}") from None
+                message = f"No module named '{_NAME}.{name}' in {_OURS}. {word}".rstrip()
+                raise ModuleNotFoundError(message, name=f"{_NAME}.{name}") from None
     return submodule

@@ -1,4 +1,4 @@
-"""MXNet's backends (oneDNN, TensorRT …) are not here: a network that is asked for one stays what it is."""
+"""MXNet's backends (oneDNN, TensorRT …) do not exist here: `optimize_for` leaves the network as it is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from symjax_nnvm.errors import CallError
 
 
 class BackendWarning(UserWarning):
-    """A network was asked for a backend, and XLA computes it as before."""
+    """Warns that a backend has no effect: XLA computes the network as before."""
 
 
 def ask_for_backend(backend: str) -> None:

@@ -23,13 +23,13 @@ _PATIENCE = 30.0
 """Seconds to wait for an answer."""
 _BLOCK = 1 << 20
 _BUSY = (408, 425, 429)
-"""Answers of servers that ask to be asked again later."""
+"""HTTP statuses after which another try may succeed."""
 _OF_URLS = "!#$%&'()*+,/:;=?@[]~"
 """Characters that stay as they are in a URL; a space or a letter of another alphabet is written as a browser does."""
 
 
 class ChecksumError(FileError, UserWarning):
-    """A file of the network that has another SHA-1 than was asked for. MXNet raises a UserWarning."""
+    """A downloaded file whose SHA-1 is not the expected one. MXNet raises a UserWarning."""
 
 
 def require_url(url: str) -> str:
@@ -53,17 +53,17 @@ def fetch(
     """Write what a URL gives to a path, whose folder is made.
 
     retries: how often to try, at least once; again only where another try may do better. in_full: print each try and
-    what it failed of. Raises ChecksumError, and FileError, which says where to put the file; both leave what was there.
+    why it failed. Raises ChecksumError, and FileError, which names the file's path; both keep an older file.
     """
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    for left in range(max(retries, 1) - 1, -1, -1):
+    for attempts_left in range(max(retries, 1) - 1, -1, -1):
         if in_full:
             print(f"Downloading {path} from {url}...")
         try:
             return _fetch_once(url, path, sha1_hash, verify_ssl)
         except (OSError, ValueError, EOFError, zlib.error, http.client.HTTPException) as error:
             # no network, no such host or file; no URL; what is packed is cut off or broken
-            if not left or _is_final(error):
+            if not attempts_left or _is_final(error):
                 if isinstance(error, FileError):
                     raise
                 problem = (
@@ -71,7 +71,7 @@ def fetch(
                 )
                 raise FileError(problem) from None
             reason = f" due to {error!r}" if in_full else ""
-            print(f"download failed{reason}, retrying, {left} attempt{'s' if left > 1 else ''} left")
+            print(f"download failed{reason}, retrying, {attempts_left} attempt{'s' if attempts_left > 1 else ''} left")
 
 
 def _fetch_once(url: str, path: str, sha1_hash: str | None, verify_ssl: bool) -> None:
@@ -80,7 +80,7 @@ def _fetch_once(url: str, path: str, sha1_hash: str | None, verify_ssl: bool) ->
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     quoted = urllib.parse.quote(url, safe=_OF_URLS)
     with urllib.request.urlopen(quoted, timeout=_PATIENCE, context=context) as answer:
-        match answer.headers.get("Content-Encoding", "identity").strip().lower():  # though none was asked for
+        match answer.headers.get("Content-Encoding", "identity").strip().lower():  # although the request accepts none
             case "gzip" | "x-gzip":
                 with gzip.GzipFile(fileobj=answer) as unpacked:
                     copy_bounded(unpacked.read, path, url, sha1_hash=sha1_hash)
@@ -117,13 +117,13 @@ def _inflating(read: Callable[[int], bytes]) -> Callable[[int], bytes]:
 
 
 def _size(length: str | None) -> int | None:
-    """Return how many bytes a header says that come, or None where it says no number."""
+    """Return the number of bytes that a header announces, or None without a number."""
     return int(length) if length and length.isdecimal() and length.isascii() else None
 
 
 def _is_final(error: Exception) -> bool:
-    """Return whether another try would meet the same: a name without a host, a file that is not there or too large, a
-    place that cannot be written to, a URL that is none."""
+    """Return whether another try would fail alike: an unknown host, a file that is missing or too large, a path that
+    cannot be written to, an invalid URL."""
     match error:
         case urllib.error.HTTPError():
             return error.code < 500 and error.code not in _BUSY

@@ -1,4 +1,4 @@
-"""Modules, classes and functions under `install()` say MXNet's names: `F.__name__` is "mxnet.symbol", and
+"""Modules, classes and functions have MXNet's names after `install()`: `F.__name__` is "mxnet.symbol", and
 `print(type(p))` agrees.
 
 Pickles name classes so, too: those made under `install()` load where `install()` was called, others load everywhere.

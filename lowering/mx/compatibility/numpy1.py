@@ -2,7 +2,7 @@
 
 Only names with one meaning: what NumPy still has, under any version from 2.0 on, stays as it is; what belonged to
 NumPy's own making (its C constants, errors as objects, docstrings) is not given back. A name is made when it is first
-asked for, and the first one is told in one line on the standard error.
+used, and the first one is reported in one line on the standard error.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ _LINE = (
     "(to run without them: python -m lowering.mx --numpy2, or lowering.mx.install() without numpy1=True)."
 )
 _told: list[str] = []
-"""The names that were asked for."""
+"""The names that were used."""
 
 
 def give_back() -> None:
     """Give NumPy, and pandas once it is imported, the names back that they dropped. A second call does nothing."""
     numpy: Any = np
-    asked = numpy.__getattr__
-    if getattr(asked, "__qualname__", "").startswith(give_back.__qualname__):
+    find_name = numpy.__getattr__
+    if getattr(find_name, "__qualname__", "").startswith(give_back.__qualname__):
         return
 
     def dropped(name: str) -> object:
         if name not in _NAMES:
-            return asked(name)
+            return find_name(name)
         with suppress(AttributeError), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # of names that may come to mean something else
-            return asked(name)
+            return find_name(name)
         if not _is_star(inspect.currentframe()):
             _tell(f"np.{name}")
         value = _NAMES[name](numpy)
@@ -67,14 +67,14 @@ def give_back() -> None:
         sys.meta_path.insert(0, _PandasFinder())
 
 
-def _of_lib(asked: Callable[[str], object]) -> Callable[[str], object]:
+def _of_lib(find_name: Callable[[str], object]) -> Callable[[str], object]:
     """Return what finds the functions that NumPy 1 had in `np.lib`, too: `np.lib.pad` is `np.pad`."""
 
     def dropped(name: str) -> object:
         if name not in np.__all__:
-            return asked(name)
+            return find_name(name)
         with suppress(AttributeError):
-            return asked(name)
+            return find_name(name)
         _tell(f"np.lib.{name}")
         return getattr(np, name)
 
@@ -90,7 +90,7 @@ def _of_linalg(name: str) -> object:
 
 
 def _is_star(frame: FrameType | None) -> bool:
-    """Return whether `from numpy import *` called the function of a frame: it asks for all names, and SciPy does it."""
+    """Return whether `from numpy import *` called the function of a frame: it reads all names, and SciPy does it."""
     caller = frame and frame.f_back
     return caller is not None and caller.f_code.co_name == "_handle_fromlist" and caller.f_locals["recursive"]
 
@@ -182,14 +182,14 @@ def _source(object: Any, output: Any = None) -> None:
 
 
 def _deprecate(func: Any = None, old_name: str | None = None, new_name: str | None = None, message: str = "") -> Any:
-    """Return a function that warns that it is deprecated; without one, what makes such functions."""
+    """Return the function with a warning that it is deprecated; without a function return a decorator that does so."""
     if func is None:
         return lambda func: _deprecate(func, old_name, new_name, message)
-    told = f"`{old_name or func.__name__}` is deprecated" + (f", use `{new_name}` instead!" if new_name else "!")
+    warning = f"`{old_name or func.__name__}` is deprecated" + (f", use `{new_name}` instead!" if new_name else "!")
 
     @functools.wraps(func)
     def warned(*args: Any, **kwargs: Any) -> Any:
-        warnings.warn(f"{told}\n{message}" if message else told, DeprecationWarning, stacklevel=2)
+        warnings.warn(f"{warning}\n{message}" if message else warning, DeprecationWarning, stacklevel=2)
         return func(*args, **kwargs)
 
     return warned

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 SCRIPT = "_LOWERING_MX_SCRIPT"
-"""The environment variable that tells spawned processes the script's path: Python tells them a module's name alone."""
+"""The environment variable with the script's path for spawned processes, which get only a module's name from Python."""
 
 NUMPY2 = "_LOWERING_MX_NUMPY2"
 """The environment variable that is set where a script is to have no names that NumPy 2 dropped."""

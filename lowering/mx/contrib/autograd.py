@@ -43,8 +43,8 @@ mark_variables = autograd.mark_variables
 
 
 def backward(outputs: Sequence[NDArray], out_grads: Any = None, retain_graph: bool = False) -> None:
-    """The gradients of outputs, into the arrays that `mark_variables` says. Raises AssertionError for one array in the
-    place of a list."""
+    """Compute the gradients of outputs into the arrays of `mark_variables`. Raises AssertionError for one array instead
+    of a list."""
     assert isinstance(outputs, list | tuple), "outputs must be a list or tuple of NDArrays"
     autograd.backward(outputs, out_grads, retain_graph)
 
@@ -57,7 +57,7 @@ def compute_gradient(outputs: Sequence[NDArray]) -> None:
 def grad_and_loss(func: Callable[..., Any], argnum: int | list[int] | None = None) -> Callable[..., Any]:
     """A function that gives (gradients by its arguments, what func gives). argnum: of which arguments; None: all.
 
-    It raises AssertionError for such arguments that are no NDArrays.
+    The function raises AssertionError if one of these arguments is no NDArray.
     """
 
     @functools.wraps(func)
@@ -66,7 +66,7 @@ def grad_and_loss(func: Callable[..., Any], argnum: int | list[int] | None = Non
         variables = [args[i] for i in numbers]
         for variable in variables:
             assert isinstance(variable, NDArray), "type of autograd input should NDArray."
-        gradients = [zeros(each.shape, each.context, each.dtype) for each in variables]
+        gradients = [zeros(leaf.shape, leaf.context, leaf.dtype) for leaf in variables]
         mark_variables(variables, gradients)
         with train_section():
             outputs = func(*args)

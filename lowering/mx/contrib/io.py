@@ -15,7 +15,7 @@ from lowering.mx.ndarray.creation import array
 
 class DataLoaderIter(DataIter):
     """The batches of a loader, which is anything that gives pairs of arrays, (data, label), each time it is iterated
-    over; the first batch says the shapes. A smaller batch is filled up with zeros. dtype: of the batches."""
+    over; the first batch decides the shapes. A smaller batch is filled up with zeros. dtype: of the batches."""
 
     def __init__(
         self,
@@ -46,8 +46,8 @@ class DataLoaderIter(DataIter):
     def _filled(self, number: int) -> list[NDArray]:
         assert self._batch is not None
         rows = np.asarray(self._batch[number])
-        rest = np.zeros((self.getpad(), *rows.shape[1:]), rows.dtype)
-        return [array(np.concatenate([rows, rest]) if len(rest) else rows, dtype=self.dtype)]
+        padding = np.zeros((self.getpad(), *rows.shape[1:]), rows.dtype)
+        return [array(np.concatenate([rows, padding]) if len(padding) else rows, dtype=self.dtype)]
 
     def getdata(self) -> list[NDArray]:
         """Return the data of the batch."""

@@ -63,7 +63,7 @@ def quantize_model(
         quantized_dtype: "int8", "uint8" or "auto".
         quantize_mode: "smart" or "full".
         quantize_granularity: "tensor-wise", or "channel-wise", which is for fused dense layers alone.
-        logger: is told how many samples were used.
+        logger: logs the number of samples that were used.
 
     Raises:
         CallError: a mode is unknown, or there are no data.
@@ -160,12 +160,12 @@ def calib_graph(
         aux_params: auxiliary states by name.
         collector: has `post_collect()`, or ranges by name in `min_max_dict`.
         calib_mode: one of `quantize_graph`'s, but not "none".
-        quantized_dtype: accepted and ignored: the collector knows it.
+        quantized_dtype: accepted and ignored: the collector has it.
         logger: accepted and ignored.
     """
     _expect("calib_mode", calib_mode, _MODES[1:])
-    found = collector.post_collect() if hasattr(collector, "post_collect") else collector.min_max_dict
-    quantized = as_symbol(calibrated(qsym, checked_ranges(found, outputs_to_calibrate(qsym))))
+    ranges = collector.post_collect() if hasattr(collector, "post_collect") else collector.min_max_dict
+    quantized = as_symbol(calibrated(qsym, checked_ranges(ranges, outputs_to_calibrate(qsym))))
     return quantized, _params(quantized, arg_params), dict(aux_params)
 
 
@@ -217,14 +217,14 @@ def quantize_net_v2(
     layers = ([*(exclude_layers or ()), *matching], exclude_operators, calib_mode)
     how = (quantized_dtype, quantize_mode, quantize_granularity)
     symbol = _fused(symbol)
-    quantized, made, _, collector = quantize_graph(symbol, params, states, ctx, *layers, *how, LayerOutputCollector)
+    quantized, weights, _, collector = quantize_graph(symbol, params, states, ctx, *layers, *how, LayerOutputCollector)
     if collector is not None:
-        names = [each.name for each in inputs]
+        names = [variable.name for variable in inputs]
         _calibrate(symbol, params, states, collector, calib_data, names, num_calib_examples, logger)
-        quantized, made, _ = calib_graph(quantized, params, states, collector, calib_mode or "none")
+        quantized, weights, _ = calib_graph(quantized, params, states, collector, calib_mode or "none")
     block = SymbolBlock(_fused(quantized), inputs)
     for name, parameter in block.collect_params().items():
-        value = made.get(name, states.get(name))
+        value = weights.get(name, states.get(name))
         if value is not None:
             parameter.grad_req = "null"
             parameter.cast(value.dtype)
@@ -298,13 +298,13 @@ def _batches(data: Iterable[Any], names: Sequence[str], most: int | None) -> Ite
     """Yield batches by name, up to a number of samples."""
     if isinstance(data, DataIter):
         data.reset()
-    seen = 0
+    samples = 0
     for batch in data:
         arrays = batch.data if isinstance(data, DataIter) else _arrays_of(batch)
         by_name = {name: np.asarray(value) for name, value in zip(names, arrays, strict=False)}
         yield by_name
-        seen += len(next(iter(by_name.values())))
-        if most is not None and seen >= most:
+        samples += len(next(iter(by_name.values())))
+        if most is not None and samples >= most:
             return
 
 
@@ -315,13 +315,13 @@ def _arrays_of(batch: Any) -> list[Any]:
 
 
 def _params(quantized: Symbol, args: Arrays) -> dict[str, NDArray]:
-    made = quantized_arrays(quantized, args)
-    return {name: a if isinstance(a, NDArray) else array(a, dtype=a.dtype) for name, a in made.items()}
+    arrays = quantized_arrays(quantized, args)
+    return {name: a if isinstance(a, NDArray) else array(a, dtype=a.dtype) for name, a in arrays.items()}
 
 
-def _expect(what: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise CallError(f"{what}={value!r}"[:120], expected=" or ".join(map(repr, known)))
+def _expect(what: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise CallError(f"{what}={value!r}"[:120], expected=" or ".join(map(repr, choices)))
 
 
 def __getattr__(name: str) -> object:

@@ -1,4 +1,4 @@
-"""TensorRT is not here; the import error says what to use."""
+"""TensorRT is not supported; the import error names the replacement."""
 
 from lowering.messages.migration_hints import missing_module
 

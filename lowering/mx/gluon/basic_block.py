@@ -94,7 +94,7 @@ class Block:
         self._forward_pre_hooks: OrderedDict[Any, Callable[..., Any]] = OrderedDict()
 
     def __repr__(self) -> str:
-        return described(self, {name: each for name, each in vars(self).items() if isinstance(each, Block)})
+        return described(self, {name: value for name, value in vars(self).items() if isinstance(value, Block)})
 
     def __setattr__(self, name: str, value: Any) -> None:
         existing = getattr(self, name, None)
@@ -166,7 +166,7 @@ class Block:
         children = set(self._children.values())
         for name, value in vars(self).items():
             contained = _blocks_in(value) if name != "_children" and isinstance(value, list | tuple | dict) else ()
-            if any(each not in children for each in contained):
+            if any(block not in children for block in contained):
                 warnings.warn(
                     f'"{type(self).__name__}.{name}" is an unregistered container with Blocks. Note that Blocks '
                     "inside the list, tuple or dict will not be registered automatically. Make sure to register "
@@ -266,8 +266,8 @@ class Block:
         if not loaded and not params:
             return
         if not any("." in name for name in loaded):
-            given = ctx, allow_missing, ignore_extra, self.prefix, cast_dtype, dtype_source
-            self.collect_params().load(filename, *given)
+            options = ctx, allow_missing, ignore_extra, self.prefix, cast_dtype, dtype_source
+            self.collect_params().load(filename, *options)
             return
         if not allow_missing:
             present = {params[name] for name in loaded if name in params}
@@ -323,7 +323,7 @@ class Block:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What `forward` returns for these arguments; hooks run before and after. Raises CallError, a TypeError, for
-        arguments by name, which MXNet's blocks do not take, and for others than `forward` has."""
+        arguments by name, which MXNet's blocks do not take, and for a wrong number of them."""
         if kwargs:
             raise self._door().refusal(args, kwargs)
         for hook in self._forward_pre_hooks.values():
@@ -388,5 +388,5 @@ def _blocks_in(value: Any) -> Iterator[Block]:
     if isinstance(value, Block):
         yield value
     elif isinstance(value, list | tuple | dict):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _blocks_in(each)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _blocks_in(item)

@@ -35,7 +35,7 @@ def _described(block: Any, numbers: Iterator[int]) -> dict[str, Any]:
         facts["hybridized"] = bool(graph)
     if graph:
         facts |= {"in_format": block._in_format, "out_format": block._out_format}
-        facts |= {"inputs": [each.tojson(False) for each in graph[0]], "symbol": graph[1].tojson(False)}
+        facts |= {"inputs": [variable.tojson(False) for variable in graph[0]], "symbol": graph[1].tojson(False)}
     facts["children"] = {child.name: name for name, child in block._children.items()}
     for child in block._children.values():
         facts |= _described(child, numbers)
@@ -56,7 +56,7 @@ def _restore(block: Any, tree: Any, numbers: Iterator[int], path: str) -> None:
     params.update(renamed)
     if facts.get("hybridized"):
         block._in_format, block._out_format = facts["in_format"], facts["out_format"]
-        block._cached_graph = [sym.load_json(each) for each in facts["inputs"]], sym.load_json(facts["symbol"])
+        block._cached_graph = [sym.load_json(text) for text in facts["inputs"]], sym.load_json(facts["symbol"])
         block._active = True
     children = list(block._children.values())
     for child in children:

@@ -17,7 +17,7 @@ def print_summary(block: Any, *inputs: Any) -> None:
     """
     rows: list[tuple[str, str, int]] = [("Input", _shape_text(list(inputs)), 0)]
     counts = {"all": 0, "trainable": 0, "shared": 0}
-    seen: set[Any] = set()
+    counted: set[Any] = set()
     handles: list[Any] = []
 
     def watch(layer: Any) -> None:
@@ -31,8 +31,8 @@ def print_summary(block: Any, *inputs: Any) -> None:
         sizes = {param: param.data().size for param in layer.params.values()}
         counts["all"] += sum(sizes.values())
         counts["trainable"] += sum(size for param, size in sizes.items() if param.grad_req != "null")
-        counts["shared"] += sum(size for param, size in sizes.items() if param in seen)
-        seen.update(sizes)
+        counts["shared"] += sum(size for param, size in sizes.items() if param in counted)
+        counted.update(sizes)
         rows.append((f"{type(layer).__name__}-{len(rows)}", _shape_text(outputs), sum(sizes.values())))
 
     try:
@@ -65,5 +65,5 @@ def _shape_text(value: Any) -> str:
 def _shapes(value: Any) -> Any:
     """Return the shape of an array; of a list, a list of those of its items."""
     if isinstance(value, list | tuple):
-        return [_shapes(each) for each in value]
+        return [_shapes(item) for item in value]
     return value.shape if isinstance(value, NDArray) else value

@@ -114,8 +114,8 @@ class HybridBlock(Block):
             inline_limit: accepted and ignored.
             forward_bulk_size: accepted and ignored.
             backward_bulk_size: accepted and ignored.
-            effort: how the program is made: "auto", "quick" or "full", as in `lowering.effort`; None for what the block
-                around a call says.
+            effort: how the program is made: "auto", "quick" or "full", as in `lowering.effort`; None for the effort of
+                the block around a call.
             kwargs: options of a backend, ignored.
         """
         if backend is not None:
@@ -174,21 +174,21 @@ class HybridBlock(Block):
         if self._cached_graph:
             return self._cached_graph
         flat, self._in_format = _flatten(args, "input")
-        count = sum(each is not None for each in flat)
+        count = sum(item is not None for item in flat)
         if count == 0:
             raise BlockValueError("All args are None and we do not support such a case.", got=args)
         names = iter([f"data{i}" for i in range(count)] if count > 1 else ["data"])
-        variables = [None if each is None else sym.var(next(names)) for each in flat]
+        variables = [None if item is None else sym.var(next(names)) for item in flat]
         params = {name: param.var() for name, param in self._reg_params.items()}
         with self.name_scope():
             out = self._computed(sym, _regroup(variables, self._in_format), params)
         outputs, self._out_format = _flatten(out, "output")
-        if not all(isinstance(each, Symbol) for each in outputs):
+        if not all(isinstance(output, Symbol) for output in outputs):
             problem = f"hybrid_forward of {type(self).__name__} must return symbols when F is mx.sym"
             raise BlockTypeError(problem, got=repr(out)[:80])
-        inputs = [each for each in variables if each is not None]
-        given = (each for each in flat if each is not None)
-        dtypes = {str(variable.name): each.dtype for variable, each in zip(inputs, given, strict=True)}
+        inputs = [variable for variable in variables if variable is not None]
+        arrays = (item for item in flat if item is not None)
+        dtypes = {str(variable.name): array.dtype for variable, array in zip(inputs, arrays, strict=True)}
         traced = outputs[0] if len(outputs) == 1 else sym.Group(outputs)
         self._cached_graph = inputs, as_symbol(with_policy(traced, dtypes))
         return self._cached_graph
@@ -214,7 +214,7 @@ class HybridBlock(Block):
     def _build_cache(self, *args: Any) -> None:
         """Trace the block, finish the initialisation of its parameters, and make its program."""
         data, out = self._get_graph(*args)
-        positions = {each.name: i for i, each in enumerate(data)}
+        positions = {variable.name: i for i, variable in enumerate(data)}
         names = out.list_inputs()
         params: Mapping[str, Parameter] = dict(self.collect_params().items())
         unknown = [name for name in names if name not in params and name not in positions]
@@ -244,7 +244,7 @@ class HybridBlock(Block):
         self._cached_op = CachedProgram(out, positions, self._effort)
 
     def _deferred_infer_shape(self, *args: Any) -> None:
-        """Infer the parameters' shapes. Raises BlockValueError, which says what stood in the way."""
+        """Infer the parameters' shapes. Raises BlockValueError with the reason."""
         try:
             self.infer_shape(*args)
         except (NNVMError, ValueError, TypeError, AttributeError, NotImplementedError) as error:
@@ -254,14 +254,14 @@ class HybridBlock(Block):
 
     def _infer_attrs(self, infer: Callable[..., Any], attr: str, *args: Any) -> None:
         data, out = self._get_graph(*args)
-        flat = [each for each in _flatten(args, "input")[0] if each is not None]
-        known = {variable.name: getattr(each, attr) for variable, each in zip(data, flat, strict=True)}
+        flat = [item for item in _flatten(args, "input")[0] if item is not None]
+        input_values = {variable.name: getattr(array, attr) for variable, array in zip(data, flat, strict=True)}
         used = set(out.list_inputs())
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            inferred, _, states = infer(out, **{name: value for name, value in known.items() if name in used})
+            inferred, _, states = infer(out, **{name: value for name, value in input_values.items() if name in used})
         if inferred is None:
-            raise BlockValueError(" ".join(str(each.message) for each in told))
+            raise BlockValueError(" ".join(str(warning.message) for warning in caught))
         by_name = dict(zip(out.list_arguments(), inferred, strict=True))
         by_name |= dict(zip(out.list_auxiliary_states(), states, strict=True))
         for param in self.collect_params().values():
@@ -270,11 +270,11 @@ class HybridBlock(Block):
 
     def infer_shape(self, *args: Any) -> None:
         """Set the shapes of the parameters from inputs; it raises what inference raises."""
-        self._infer_attrs(lambda out, **known: out.infer_shape(**known), "shape", *args)
+        self._infer_attrs(lambda out, **inputs: out.infer_shape(**inputs), "shape", *args)
 
     def infer_type(self, *args: Any) -> None:
         """Set the dtypes of the parameters from inputs; it raises what inference raises."""
-        self._infer_attrs(lambda out, **known: out.infer_type(**known), "dtype", *args)
+        self._infer_attrs(lambda out, **inputs: out.infer_type(**inputs), "dtype", *args)
 
     # -- running -----------------------------------------------------------------------------------------------------
 
@@ -302,9 +302,9 @@ class HybridBlock(Block):
                 got=fmt,
                 fix="Call hybridize() again before you pass arguments of another structure.",
             )
-        given = [each for each in flat if each is not None]
+        inputs = [item for item in flat if item is not None]
         self._cached_op.op_hook = self._op_hook
-        arrays = [given[each] if is_data else each.data(ctx) for is_data, each in self._cached_op_args]
+        arrays = [inputs[source] if is_data else source.data(ctx) for is_data, source in self._cached_op_args]
         outputs = self._cached_op(arrays, ctx)
         return _regroup(converted(outputs, NUMPY) if is_np_array() else outputs, self._out_format)
 
@@ -403,7 +403,7 @@ class HybridBlock(Block):
         symbol.save(f"{prefix}-symbol.json", remove_amp_cast)
         args, states = set(symbol.list_arguments()), set(symbol.list_auxiliary_states())
         arrays: dict[str, NDArray] = {}
-        for param in (each for is_data, each in self._cached_op_args if not is_data):
+        for param in (source for is_data, source in self._cached_op_args if not is_data):
             if param.name in args or param.name in states:
                 kind = "arg" if param.name in args else "aux"
                 arrays[f"{kind}:{param.name}"] = param._to_save()

@@ -234,9 +234,9 @@ class CTCLoss(Loss):
         if self._batch_axis == 1:
             label = F.swapaxes(label, 0, 1)
         lengths = {"data_lengths": pred_lengths, "label_lengths": label_lengths}
-        given = {name: value for name, value in lengths.items() if value is not None}
-        flags = {f"use_{name}": name in given for name in lengths}
-        loss = F.CTCLoss(pred, label, **given, **flags, blank_label="last")
+        passed_lengths = {name: value for name, value in lengths.items() if value is not None}
+        flags = {f"use_{name}": name in passed_lengths for name in lengths}
+        loss = F.CTCLoss(pred, label, **passed_lengths, **flags, blank_label="last")
         return _apply_weighting(F, loss, self._weight, sample_weight)
 
 

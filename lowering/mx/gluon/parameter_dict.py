@@ -1,4 +1,4 @@
-"""`ParameterDict`: parameters by name, made when they are first asked for, or taken from another dict."""
+"""`ParameterDict`: parameters by name, made when they are first used, or taken from another dict."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ParameterDict:
         self._shared = shared
 
     def __repr__(self) -> str:
-        rows = "\n".join(_indent(f"  {each}", 2) for each in self.values())
+        rows = "\n".join(_indent(f"  {param}", 2) for param in self.values())
         return f"{self._prefix + ' ' if self._prefix else ''}(\n{rows}\n)"
 
     def __getitem__(self, key: str) -> Parameter:
@@ -81,18 +81,18 @@ class ParameterDict:
         if param is None:
             param = self._params[name] = Parameter(name, **kwargs)
             return param
-        for key, wanted in kwargs.items():
+        for key, desired in kwargs.items():
             existing = getattr(param, key, None)
             if existing is None:
-                setattr(param, key, wanted)
-            elif key == "shape" and wanted is not None and (merged := _merged(wanted, existing)) is not None:
+                setattr(param, key, desired)
+            elif key == "shape" and desired is not None and (merged := _merged(desired, existing)) is not None:
                 param._shape = merged
-            elif key == "dtype" and wanted is not None and np.dtype(wanted) == np.dtype(existing):
+            elif key == "dtype" and desired is not None and np.dtype(desired) == np.dtype(existing):
                 continue
-            elif wanted is not None and wanted != existing:
+            elif desired is not None and desired != existing:
                 raise MismatchError(
                     f"Cannot retrieve Parameter '{name}' because desired attribute does not match with stored for "
-                    f"attribute '{key}': desired '{wanted}' vs stored '{existing}'."
+                    f"attribute '{key}': desired '{desired}' vs stored '{existing}'."
                 )
         return param
 
@@ -245,16 +245,16 @@ class ParameterDict:
             dtype_source: as in `load`.
         """
         pairs = param_dict.items() if isinstance(param_dict, Mapping) else param_dict
-        given = {restore_prefix + name.removeprefix("arg:").removeprefix("aux:"): value for name, value in pairs}
+        arrays = {restore_prefix + name.removeprefix("arg:").removeprefix("aux:"): value for name, value in pairs}
         source = f"file: {filename}" if filename else "param_dict"
         for name in [] if allow_missing else self.keys():
-            if name not in given:
+            if name not in arrays:
                 raise MismatchError(
                     f"Parameter '{name[len(restore_prefix) :]}' is missing in {source}, which contains parameters: "
-                    f"{_brief_print_list(given)}",
+                    f"{_brief_print_list(arrays)}",
                     fix=_NAMING,
                 )
-        for name, value in given.items():
+        for name, value in arrays.items():
             if name in self._params:
                 self[name]._load_init(value, ctx, cast_dtype=cast_dtype, dtype_source=dtype_source)
             elif not ignore_extra:
@@ -265,9 +265,9 @@ class ParameterDict:
                 )
 
 
-def _merged(wanted: Any, existing: Any) -> tuple[int, ...] | None:
-    """Return a shape that says what two say, in which 0 and -1 are unknown; None where they contradict each other."""
-    wanted = (wanted,) if isinstance(wanted, int) else wanted
-    if len(wanted) != len(existing) or any(a != b and a > 0 and b > 0 for a, b in zip(wanted, existing, strict=True)):
+def _merged(desired: Any, existing: Any) -> tuple[int, ...] | None:
+    """Merge two shapes in which 0 and -1 are unknown sizes; None where they contradict each other."""
+    desired = (desired,) if isinstance(desired, int) else desired
+    if len(desired) != len(existing) or any(a != b and a > 0 and b > 0 for a, b in zip(desired, existing, strict=True)):
         return None
-    return tuple(b if a in (0, -1) else a for a, b in zip(wanted, existing, strict=True))
+    return tuple(b if a in (0, -1) else a for a, b in zip(desired, existing, strict=True))

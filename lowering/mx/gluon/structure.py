@@ -1,4 +1,4 @@
-"""Nested lists of arrays, symbols and None as flat ones, with a format that says how they were nested."""
+"""Nested lists of arrays, symbols and None as flat lists, with a format that describes the nesting."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def _flatten(args: Any, inout_str: str) -> tuple[list[Any], Format]:
             f"When hybridized, the {inout_str} of HybridBlock must be (nested) list of Symbol or NDArray, but got "
             f"{args!r:.80} of type {type(args)}"
         )
-    pairs = [_flatten(each, inout_str) for each in args]
+    pairs = [_flatten(arg, inout_str) for arg in args]
     return [item for flat, _ in pairs for item in flat], [fmt for _, fmt in pairs]
 
 
 def _regroup(args: Sequence[Any], fmt: Format) -> Any:
-    """Return flat arrays nested again as a format says. Raises BlockValueError for an array in the place of None."""
+    """Nest flat arrays again by a format. Raises BlockValueError for an array in the place of None."""
     return _taken(iter(args), fmt)
 
 
 def _taken(items: Iterator[Any], fmt: Format) -> Any:
     if not isinstance(fmt, int):
-        return [_taken(items, each) for each in fmt]
+        return [_taken(items, inner) for inner in fmt]
     if fmt == 0:
         return next(items)
     if fmt > 0:
@@ -61,7 +61,7 @@ def fits(fmt: Format, cached: Format) -> bool:
     if fmt == cached:
         return True
     shorter, longer = sorted((fmt, cached), key=len)
-    return longer[: len(shorter)] == shorter and all(each == -1 for each in longer[len(shorter) :])
+    return longer[: len(shorter)] == shorter and all(part == -1 for part in longer[len(shorter) :])
 
 
 def kinds_in(args: Any) -> tuple[bool, bool, list[Any]]:
@@ -69,32 +69,32 @@ def kinds_in(args: Any) -> tuple[bool, bool, list[Any]]:
     symbols, arrays, contexts = False, False, {}
     pending = [args]
     while pending:
-        each = pending.pop(0)
-        if isinstance(each, NDArray):
+        arg = pending.pop(0)
+        if isinstance(arg, NDArray):
             arrays = True
-            contexts[each.context] = None
-        elif isinstance(each, Symbol):
+            contexts[arg.context] = None
+        elif isinstance(arg, Symbol):
             symbols = True
-        elif isinstance(each, list | tuple):
-            pending[:0] = each
+        elif isinstance(arg, list | tuple):
+            pending[:0] = arg
     return symbols, arrays, list(contexts)
 
 
-def dialects_of(given: Any) -> Iterator[str]:
+def dialects_of(value: Any) -> Iterator[str]:
     """The dialects of arrays and symbols, nested as they may be."""
-    if isinstance(given, NDArray):
-        yield given.dialect
-    elif isinstance(given, Symbol):
-        yield NUMPY if isinstance(given, OF_DIALECT[NUMPY]) else CLASSIC
-    elif isinstance(given, list | tuple):
-        for each in given:
-            yield from dialects_of(each)
+    if isinstance(value, NDArray):
+        yield value.dialect
+    elif isinstance(value, Symbol):
+        yield NUMPY if isinstance(value, OF_DIALECT[NUMPY]) else CLASSIC
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from dialects_of(item)
 
 
-def converted(given: Any, dialect: str) -> Any:
+def converted(value: Any, dialect: str) -> Any:
     """Arrays, and symbols, in a dialect, nested as they were given; anything else as it is."""
-    if isinstance(given, NDArray):
-        return in_dialect(given, dialect)
-    if isinstance(given, Symbol):
-        return OF_DIALECT[dialect](given.outputs)
-    return type(given)(converted(each, dialect) for each in given) if isinstance(given, list | tuple) else given
+    if isinstance(value, NDArray):
+        return in_dialect(value, dialect)
+    if isinstance(value, Symbol):
+        return OF_DIALECT[dialect](value.outputs)
+    return type(value)(converted(item, dialect) for item in value) if isinstance(value, list | tuple) else value

@@ -46,21 +46,21 @@ class SymbolBlock(HybridBlock):
             outputs = outputs[0]
         variables, self._in_format = _flatten(inputs, "input")
         flat, self._out_format = _flatten(outputs, "output")
-        for each in variables:
-            if len(each.get_internals().list_outputs()) != 1:
-                raise MismatchError(f"Input symbols must be variable, but {each} is an output of operators")
+        for variable in variables:
+            if len(variable.get_internals().list_outputs()) != 1:
+                raise MismatchError(f"Input symbols must be variable, but {variable} is an output of operators")
         out = flat[0] if len(flat) == 1 else sym.Group(flat)
         for name, attrs in out.attr_dict().items():
             if attrs.get("__storage_type__") == _ROW_SPARSE:
                 problem = f"SymbolBlock doesn't support Parameter '{name}' because its storage type is 'row_sparse'."
                 raise MismatchError(problem, fix="Remove __storage_type__: arrays are dense here.")
-        given = {each.name for each in variables}
+        input_names = {variable.name for variable in variables}
         dtypes = _dtypes(variables, out)
         for name in out.list_arguments():
-            if name not in given:
+            if name not in input_names:
                 self.params.get(name, allow_deferred_init=True, dtype=dtypes.get(name, np.float32))
         for name in out.list_auxiliary_states():
-            if name not in given:
+            if name not in input_names:
                 dtype = dtypes.get(name, np.float32)
                 self.params.get(name, grad_req="null", allow_deferred_init=True, dtype=dtype)
         self._cached_graph = variables, out
@@ -97,8 +97,8 @@ class SymbolBlock(HybridBlock):
         inputs = [sym.var(name, dtype="float32" if param_file is None else None) for name in names]
         block = SymbolBlock(symbol, inputs)
         if param_file is not None:
-            given = ctx, allow_missing, ignore_extra
-            block.collect_params().load(param_file, *given, cast_dtype=True, dtype_source="saved")
+            options = ctx, allow_missing, ignore_extra
+            block.collect_params().load(param_file, *options, cast_dtype=True, dtype_source="saved")
         return block
 
     def __repr__(self) -> str:
@@ -117,8 +117,8 @@ class SymbolBlock(HybridBlock):
         if fmt != self._in_format:
             raise MismatchError("Invalid input format", expected=self._in_format, got=fmt)
         variables, out = self._cached_graph
-        made = out(**{variable.name: each for variable, each in zip(variables, flat, strict=True)})
-        return _regroup([made] if self._out_format == 0 else list(made), self._out_format)
+        outputs = out(**{variable.name: value for variable, value in zip(variables, flat, strict=True)})
+        return _regroup([outputs] if self._out_format == 0 else list(outputs), self._out_format)
 
     def _clear_cached_op(self) -> None:
         graph = self._cached_graph
@@ -136,29 +136,29 @@ class SymbolBlock(HybridBlock):
                 prefix = name.removesuffix(ending)
                 siblings = [prefix + ending.replace("var", "mean"), prefix + "gamma", prefix + "beta"]
                 if prefix != name and names.issuperset(siblings):
-                    for each in (name, *siblings):
-                        self.params[each].cast("float32")
+                    for param_name in (name, *siblings):
+                        self.params[param_name].cast("float32")
 
     def reset_ctx(self, ctx: ContextsLike) -> None:
         """Move all parameters to other contexts."""
         self.collect_params().reset_ctx(ctx)
 
     def hybrid_forward(self, F: Any, x: Tensor, *args: Any, **kwargs: Any) -> Self:
-        """Refuse: the symbol says what is computed."""
+        """Refuse: the symbol defines the computation."""
         raise BlockValueError("A SymbolBlock has no hybrid_forward: call the block itself")
 
 
 def _dtypes(inputs: Sequence[Symbol], out: Symbol) -> dict[str, Any]:
     """Return the dtypes of variables that follow from those that the inputs declare; none where they do not fit."""
-    known: dict[Any, Any] = {}
-    for each in inputs:
-        dtype = each.attr("__dtype__")
+    input_dtypes: dict[Any, Any] = {}
+    for variable in inputs:
+        dtype = variable.attr("__dtype__")
         if dtype is None:
             return {}
-        known[each.name] = each.infer_type()[0][0]
+        input_dtypes[variable.name] = variable.infer_type()[0][0]
     used = set(out.list_inputs())
     try:
-        arguments, _, states = out.infer_type(**{name: dtype for name, dtype in known.items() if name in used})
+        arguments, _, states = out.infer_type(**{name: dtype for name, dtype in input_dtypes.items() if name in used})
     except NNVMError:
         return {}
     if arguments is None:

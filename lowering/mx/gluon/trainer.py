@@ -105,17 +105,17 @@ class Trainer:
 
     def _init_kvstore(self) -> None:
         """Make the store, if one is needed: several contexts, several processes, or an object that was given."""
-        wanted, update = self._kvstore_params["kvstore"], self._kvstore_params["update_on_kvstore"]
-        named = isinstance(wanted, str)
+        kvstore, update = self._kvstore_params["kvstore"], self._kvstore_params["update_on_kvstore"]
+        named = isinstance(kvstore, str)
         sparse = any(param._stype != "default" for param in self._params)
         sparse_grads = any(param._grad_stype != "default" for param in self._params)
         if sparse and update is False:
             problem = "Cannot set update_on_kvstore=False when sparse weights are present."
             raise BlockValueError(problem, fix="Leave update_on_kvstore out, or make the parameters without stype.")
-        if wanted is None or (named and len(self._contexts) == 1 and "dist" not in wanted and not sparse):
+        if kvstore is None or (named and len(self._contexts) == 1 and "dist" not in kvstore and not sparse):
             store = None
         else:
-            store = kv.create(wanted) if named else wanted
+            store = kv.create(kvstore) if named else kvstore
         self._distributed = store is not None and "dist" in store.type
         capable = store is not None and store.is_capable("optimizer")
         if update and store is not None and not capable:

@@ -97,14 +97,14 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
         raise MismatchError("clip_global_norm needs at least one array")
     arrays = converted(list(arrays), CLASSIC)
     ctx = arrays[0].context
-    norms = [nd.norm(each, out_dtype=_wide(each)).as_in_context(ctx) for each in arrays]
+    norms = [nd.norm(array, out_dtype=_wide(array)).as_in_context(ctx) for array in arrays]
     total_norm = nd.norm(nd.concat(*norms, dim=0))
     if check_isfinite and not np.isfinite(total_norm.asscalar()):
         message = "nan or inf is detected. Clipping results will be undefined."
         warnings.warn(message, UserWarning, stacklevel=2)
     scale = nd.minimum(max_norm / (total_norm + 1e-8), 1.0)
-    for each in arrays:
-        each[:] = each.astype(_wide(each), copy=False) * scale.as_in_context(each.context)
+    for array in arrays:
+        array[:] = array.astype(_wide(array), copy=False) * scale.as_in_context(array.context)
     return total_norm.asscalar() if check_isfinite else total_norm
 
 
@@ -152,7 +152,7 @@ def download(
 
     Raises:
         MismatchError: the URL has no name, or `retries` is negative.
-        FileError: the download fails; the message says where to put the file.
+        FileError: the download fails; the message names the path for the file.
         ChecksumError: the file has another SHA-1.
     """
     name = require_url(url).split("/")[-1]
@@ -176,7 +176,7 @@ def download(
 
 
 def _get_repo_url() -> str:
-    """Return the address of MXNet's files, or what the environment's MXNET_GLUON_REPO says."""
+    """Return the address of MXNet's files: the environment's MXNET_GLUON_REPO, or the default."""
     url = os.environ.get("MXNET_GLUON_REPO", "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/")
     return url if url.endswith("/") else url + "/"
 

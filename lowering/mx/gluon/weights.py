@@ -117,7 +117,7 @@ class Parameter:
         if req == "null" and self._grad is not None:
             assert self._data is not None
             self._grad = None
-            self._data = [each.detach() for each in self._data]
+            self._data = [value.detach() for value in self._data]
         elif self._data is not None:
             self._init_grad()
 
@@ -236,8 +236,8 @@ class Parameter:
             self._grad = None
             return
         assert self._data is not None
-        zeros = (zero_gradient(each.shape, each.dtype, each.context) for each in self._data)
-        self._grad = [stored_as(each, self._grad_stype) for each in zeros]
+        zeros = (zero_gradient(value.shape, value.dtype, value.context) for value in self._data)
+        self._grad = [stored_as(gradient, self._grad_stype) for gradient in zeros]
         autograd.mark_variables(self._data, self._grad, self.grad_req)
 
     def _load_init(self, data: Any, ctx: ContextsLike, cast_dtype: bool = False, dtype_source: str = "current") -> None:
@@ -248,10 +248,10 @@ class Parameter:
             raise MismatchError("dtype_source", expected="'current' or 'saved'", got=repr(dtype_source))
         failed = f"Failed loading Parameter '{self.name}' from saved params: "
         if self.shape:
-            if any(own not in (-1, 0, given) for own, given in zip(self.shape, data.shape, strict=False)):
+            if any(own not in (-1, 0, saved) for own, saved in zip(self.shape, data.shape, strict=False)):
                 raise MismatchError(f"{failed}shape incompatible expected {self.shape} vs saved {data.shape}")
             self.shape = tuple(
-                given if own in (-1, 0) else own for own, given in zip(self.shape, data.shape, strict=False)
+                saved if own in (-1, 0) else own for own, saved in zip(self.shape, data.shape, strict=False)
             )
         if self.dtype and np.dtype(self.dtype).type != data.dtype:
             if not cast_dtype:
@@ -293,11 +293,11 @@ class Parameter:
         if self._trainer is not None:
             self._trainer._forget_copy_of(self)
         stored = stored_of(data.cell)
-        for each in self._data:
-            if stored is not None and isinstance(each.cell, StoredCell):
-                each.cell.store(stored)
+        for value in self._data:
+            if stored is not None and isinstance(value.cell, StoredCell):
+                value.cell.store(stored)
             else:
-                each[:] = data
+                value[:] = data
 
     def reset_ctx(self, ctx: ContextsLike) -> None:
         """Move the arrays to other contexts; before `initialize` it raises BlockValueError."""
@@ -320,9 +320,9 @@ class Parameter:
         if self._data is None:
             return
         with autograd.pause():
-            self._data = [_in_dtype(each, dtype) for each in self._data]
+            self._data = [_in_dtype(value, dtype) for value in self._data]
             if self._grad is not None:
-                self._grad = [each.astype(dtype) for each in self._grad]
+                self._grad = [gradient.astype(dtype) for gradient in self._grad]
                 autograd.mark_variables(self._data, self._grad, self.grad_req)
 
     # -- arrays ------------------------------------------------------------------------------------------------------
@@ -371,7 +371,7 @@ class Parameter:
 
     def list_data(self) -> list[NDArray]:
         """Return the arrays on all contexts."""
-        return [self._shown(each) for each in self._check_and_get(self._data, list)]
+        return [self._shown(value) for value in self._check_and_get(self._data, list)]
 
     def grad(self, ctx: Context | None = None) -> NDArray:
         """Return the gradient on a context.
@@ -386,7 +386,7 @@ class Parameter:
 
     def list_grad(self) -> list[NDArray]:
         """Return the gradients on all contexts."""
-        return [self._shown(each) for each in self._check_and_get(self._gradients(), list)]
+        return [self._shown(gradient) for gradient in self._check_and_get(self._gradients(), list)]
 
     def _shown(self, array: NDArray) -> Any:
         """Return an array in the NumPy dialect where that is set, or was when it was made."""
@@ -409,12 +409,12 @@ class Parameter:
 
     def zero_grad(self) -> None:
         """Set the gradients to 0."""
-        for each in self._grad or ():
-            each[:] = 0
+        for gradient in self._grad or ():
+            gradient[:] = 0
 
     def _reduce(self) -> NDArray:
         """Return the mean over the contexts, on the CPU."""
-        copies = [each.copyto(cpu()).as_nd_ndarray() for each in self.list_data()]
+        copies = [value.copyto(cpu()).as_nd_ndarray() for value in self.list_data()]
         return copies[0] if len(copies) == 1 else add_n(*copies) / len(copies)
 
     def _to_save(self) -> NDArray:

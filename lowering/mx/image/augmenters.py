@@ -112,12 +112,12 @@ class SequentialAug(Augmenter):
 
     def dumps(self) -> Any:
         """Return the name of the class, and what the augmenters' `dumps` return."""
-        return [type(self).__name__.lower(), [each.dumps() for each in self.ts]]
+        return [type(self).__name__.lower(), [augmenter.dumps() for augmenter in self.ts]]
 
     def __call__(self, src: NDArray | np.ndarray) -> Any:
         """The image after all of them."""
-        for each in self.ts:
-            src = each(src)
+        for augmenter in self.ts:
+            src = augmenter(src)
         return src
 
 
@@ -413,7 +413,7 @@ def colour_augmenters(
     mean: Any,
     std: Any,
 ) -> list[Augmenter]:
-    """The augmenters of colours that parameters ask for. Raises CallError for a mean or deviation that is no array."""
+    """The augmenters of colours for these parameters. Raises CallError for a mean or deviation that is no array."""
     chosen: list[Augmenter] = []
     if brightness or contrast or saturation:
         chosen.append(ColorJitterAug(brightness, contrast, saturation))

@@ -101,14 +101,14 @@ class DetRandomSelectAug(DetAugmenter):
     def __init__(self, aug_list: Any, skip_prob: float = 0):
         super().__init__(skip_prob=skip_prob)
         self.aug_list = list(aug_list) if isinstance(aug_list, list | tuple) else [aug_list]
-        for each in self.aug_list:
-            if not isinstance(each, DetAugmenter):
-                raise ParamError("Allow DetAugmenter in list only", got=type(each).__name__)
+        for augmenter in self.aug_list:
+            if not isinstance(augmenter, DetAugmenter):
+                raise ParamError("Allow DetAugmenter in list only", got=type(augmenter).__name__)
         self.skip_prob = skip_prob if self.aug_list else 1
 
     def dumps(self) -> Any:
         """Return the name of the class, and what the augmenters' `dumps` return."""
-        return [type(self).__name__.lower(), [each.dumps() for each in self.aug_list]]
+        return [type(self).__name__.lower(), [augmenter.dumps() for augmenter in self.aug_list]]
 
     def __call__(self, src: NDArray | np.ndarray, label: np.ndarray) -> tuple[Any, np.ndarray]:
         """What the chosen one makes of them."""
@@ -136,9 +136,9 @@ class DetHorizontalFlipAug(DetAugmenter):
 # -- crops and borders -----------------------------------------------------------------------------------------------
 
 
-def _range(given: Any) -> tuple[float, float]:
+def _range(bounds: Any) -> tuple[float, float]:
     """Return two numbers, or one for both."""
-    low, high = given if isinstance(given, list | tuple) else (given, given)
+    low, high = bounds if isinstance(bounds, list | tuple) else (bounds, bounds)
     return low, high
 
 
@@ -233,9 +233,9 @@ class DetRandomCropAug(DetAugmenter):
         scale = np.array([wide / width, high / height] * 2, label.dtype)
         moved[:, 1:5] = np.clip((boxes - np.tile(part[:2], 2)) / scale, 0, 1)
         with np.errstate(divide="ignore", invalid="ignore"):  # an object without area is left out below
-            left = _areas(moved[:, 1:5]) * scale[0] * scale[1] / _areas(boxes)
-        kept = (moved[:, 3] > moved[:, 1]) & (moved[:, 4] > moved[:, 2]) & (left > self.min_eject_coverage)
-        return moved[kept] if kept.any() else None
+            area_shares = _areas(moved[:, 1:5]) * scale[0] * scale[1] / _areas(boxes)
+        mask = (moved[:, 3] > moved[:, 1]) & (moved[:, 4] > moved[:, 2]) & (area_shares > self.min_eject_coverage)
+        return moved[mask] if mask.any() else None
 
 
 class DetRandomPadAug(DetAugmenter):
@@ -333,14 +333,14 @@ def CreateMultiRandCropAugmenter(
     Raises:
         CallError: lists have different lengths.
     """
-    given = (min_object_covered, aspect_ratio_range, area_range, min_eject_coverage, max_attempts)
-    lists = [value if isinstance(value, list) else [value] for value in given]
+    parameters = (min_object_covered, aspect_ratio_range, area_range, min_eject_coverage, max_attempts)
+    lists = [value if isinstance(value, list) else [value] for value in parameters]
     count = max(map(len, lists))
-    if any(len(each) not in (1, count) for each in lists):
+    if any(len(values) not in (1, count) for values in lists):
         raise CallError(
             "Lists of parameters have different lengths", expected=f"1 or {count}", got=list(map(len, lists))
         )
-    rows = zip(*(each if len(each) == count else each * count for each in lists), strict=True)
+    rows = zip(*(values if len(values) == count else values * count for values in lists), strict=True)
     return DetRandomSelectAug([DetRandomCropAug(*row) for row in rows], skip_prob)
 
 
@@ -406,7 +406,7 @@ def CreateDetAugmenter(
     last: list[Augmenter] = [ForceResizeAug((data_shape[2], data_shape[1]), inter_method), CastAug()]
     mean, std = (usual if value is True else value for value, usual in ((mean, MEAN), (std, STD)))
     last += colour_augmenters(brightness, contrast, saturation, hue, pca_noise, rand_gray, mean, std)
-    return chosen + [DetBorrowAug(each) for each in last]
+    return chosen + [DetBorrowAug(augmenter) for augmenter in last]
 
 
 # -- the iterator ----------------------------------------------------------------------------------------------------
@@ -598,8 +598,8 @@ class ImageDetIter(ImageIter):
             )
         counts = self.label_shape[0], it.label_shape[0]
         shape = max(counts), self.label_shape[1]
-        for each in (self, it):
-            each.reshape(None, shape)
+        for iterator in (self, it):
+            iterator.reshape(None, shape)
         if verbose and counts[0] != counts[1]:
             logging.info("Resized label_shape to (%d, %d).", *shape)
         return it

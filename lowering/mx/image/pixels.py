@@ -27,7 +27,7 @@ _BORDERS = ("constant", "edge", "symmetric", "wrap", "reflect")
 """NumPy's names of OpenCV's borders, by their numbers."""
 
 _ISOLATED = 16
-"""OpenCV's flag of borders that know nothing of what is around a part of an image: images here are no parts."""
+"""OpenCV's flag for borders that ignore pixels around a part of an image: images here are no parts."""
 
 
 def pixels(image: Any) -> np.ndarray:
@@ -54,7 +54,7 @@ def as_image(values: np.ndarray, like: Any = None, out: NDArray | None = None) -
 def imdecode(buf: Any, flag: int = 1, to_rgb: bool | int = 1, out: NDArray | None = None) -> NDArray:
     """Return the image in a file's bytes (JPEG, PNG, …): uint8 (height, width, 3), or (height, width, 1) for flag 0.
 
-    It is not turned as its EXIF orientation says. A few bytes may be an image of 2³⁰ pixels, OpenCV's limit, in memory
+    Its EXIF orientation is ignored. A few bytes may be an image of 2³⁰ pixels, OpenCV's limit, in memory
     of four times its pixels; OPENCV_IO_MAX_IMAGE_PIXELS in the environment sets another limit.
 
     Args:
@@ -173,8 +173,8 @@ def copyMakeBorder(
     around = (top, bot), (left, right), (0, 0)
     if kind:
         return as_image(np.pad(image, around, _BORDERS[kind]), src, out)
-    given = tuple(np.atleast_1d(values))[: image.shape[2]]
-    colour = np.array([*given, *[value] * (image.shape[2] - len(given))]).astype(image.dtype)
+    channels = tuple(np.atleast_1d(values))[: image.shape[2]]
+    colour = np.array([*channels, *[value] * (image.shape[2] - len(channels))]).astype(image.dtype)
     filled = np.broadcast_to(colour, (image.shape[0] + top + bot, image.shape[1] + left + right, image.shape[2])).copy()
     filled[top : top + image.shape[0], left : left + image.shape[1]] = image
     return as_image(filled, src, out)

@@ -196,18 +196,18 @@ class NDArrayIter(DataIter):
         return -self.cursor if self.last_batch_handle == "roll_over" and -self.batch_size < self.cursor < 0 else 0
 
 
-def _named(given: Any, name: str) -> list[tuple[str, NDArray]]:
+def _named(source: Any, name: str) -> list[tuple[str, NDArray]]:
     """Return arrays by name, in the names' order."""
-    if given is None:
+    if source is None:
         return []
-    if isinstance(given, np.ndarray | NDArray) or hasattr(given, "shape"):
-        given = {name: given}
-    if isinstance(given, list | tuple):
-        several = len(given) > 1
-        given = {f"_{i}_{name}" if several else name: value for i, value in enumerate(given)}
-    if not isinstance(given, Mapping):
+    if isinstance(source, np.ndarray | NDArray) or hasattr(source, "shape"):
+        source = {name: source}
+    if isinstance(source, list | tuple):
+        several = len(source) > 1
+        source = {f"_{i}_{name}" if several else name: value for i, value in enumerate(source)}
+    if not isinstance(source, Mapping):
         raise CallError("Input must be NDArray, numpy.ndarray, a list of them or dict with them as values")
-    values = {key: value if isinstance(value, NDArray) else array(value) for key, value in given.items()}
+    values = {key: value if isinstance(value, NDArray) else array(value) for key, value in source.items()}
     flat = [key for key, value in values.items() if not value.shape]
     if flat:
         raise CallError(f"{listed(flat)} has no axis of samples", expected="arrays of samples")
@@ -312,5 +312,5 @@ class CSVIter(NDArrayIter, MXDataIter):
         return super().getlabel()[0]
 
 
-def _listed(given: Any) -> list[NDArray]:
-    return [given] if isinstance(given, NDArray) else given
+def _listed(arrays: Any) -> list[NDArray]:
+    return [arrays] if isinstance(arrays, NDArray) else arrays

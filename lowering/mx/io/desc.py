@@ -100,10 +100,10 @@ class DataBatch:
         provide_data: Sequence[Any] | None = None,
         provide_label: Sequence[Any] | None = None,
     ):
-        for what, given in (("Data", data), ("Label", label)):
-            if given is not None and not isinstance(given, list | tuple):
+        for what, arrays in (("Data", data), ("Label", label)):
+            if arrays is not None and not isinstance(arrays, list | tuple):
                 problem = f"{what} must be list of NDArrays"
-                raise CallError(problem, got=type(given).__name__, fix="mx.io.DataBatch([data], [label])")
+                raise CallError(problem, got=type(arrays).__name__, fix="mx.io.DataBatch([data], [label])")
         self.data, self.label, self.pad, self.index = data, label, pad, index
         self.bucket_key, self.provide_data, self.provide_label = bucket_key, provide_data, provide_label
 

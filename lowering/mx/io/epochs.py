@@ -69,7 +69,7 @@ class EpochsIter(DataIter):
 
     def _arrays(self, batch: Mapping[str, Any], described: list[DataDesc]) -> list[NDArray]:
         arrays = {desc.name: array(batch[desc.name], dtype=desc.dtype) for desc in described}
-        return [stored_as(each, self._storage.get(name, "default")) for name, each in arrays.items()]
+        return [stored_as(dense, self._storage.get(name, "default")) for name, dense in arrays.items()]
 
 
 class FileIter(EpochsIter, MXDataIter):

@@ -60,16 +60,16 @@ def LibSVMIter(**parameters: Any) -> FileIter:
 
 
 def _iterator(
-    made: Callable[..., Any],
+    maker: Callable[..., Any],
     parameters: dict[str, Any],
     further: Sequence[str] = (),
     storage: Mapping[str, str] | None = None,
 ) -> FileIter:
-    """Return an iterator of the parameters that `made` takes, and of further ones. storage: of arrays that are shown
+    """Return an iterator of the parameters that `maker` takes, and of further ones. storage: of arrays that are shown
     as sparse ones."""
-    known = {*inspect.signature(made).parameters, *further}
-    unknown = [name for name in parameters if name not in known]
+    parameter_names = {*inspect.signature(maker).parameters, *further}
+    unknown = [name for name in parameters if name not in parameter_names]
     if unknown:
-        warnings.warn(f"{made.__name__} ignores {listed(unknown)}, as MXNet's does", stacklevel=3)
-    source = made(**{name: value for name, value in parameters.items() if name in known})
+        warnings.warn(f"{maker.__name__} ignores {listed(unknown)}, as MXNet's does", stacklevel=3)
+    source = maker(**{name: value for name, value in parameters.items() if name in parameter_names})
     return FileIter(source, [parameters.get("label_name", "softmax_label")], storage)

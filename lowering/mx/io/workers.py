@@ -78,8 +78,8 @@ def _living() -> weakref.WeakSet[Workers]:
 def _end_all() -> None:
     workers = list(_living())
     until = time.monotonic() + _GRACE
-    for each in workers:
-        each.end()
-    for each in workers:
-        for thread in each.threads:
+    for worker in workers:
+        worker.end()
+    for worker in workers:
+        for thread in worker.threads:
             thread.join(max(0.0, until - time.monotonic()))

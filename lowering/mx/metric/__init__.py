@@ -65,10 +65,10 @@ def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
         return CustomMetric(metric, *args, **kwargs)
     metric_class = REGISTRY.get(str(metric).lower())
     if metric_class is None:
-        known = sorted(REGISTRY)
+        names = sorted(REGISTRY)
         problem = f"No metric is called {metric!r}"
         raise UnknownMetricError(
-            problem, expected=f"one of {listed(known, 30)}", fix=did_you_mean(str(metric), known) or None
+            problem, expected=f"one of {listed(names, 30)}", fix=did_you_mean(str(metric), names) or None
         )
     return metric_class(*args, **kwargs)
 

@@ -95,7 +95,7 @@ class EvalMetric:
 
 
 def _by_name(batch: Mapping[str, NDArray], names: Sequence[str] | None, param: str) -> list[NDArray]:
-    """The arrays that a metric looks at. Raises UnknownArrayError, a KeyError, for a name that the batch has not."""
+    """The arrays that a metric reads. Raises UnknownArrayError, a KeyError, for a name that the batch lacks."""
     if missing := [name for name in names or () if name not in batch]:
         problem = f"The batch has no array {missing[0]!r}, which the metric's {param} name"
         raise UnknownArrayError(problem, expected=f"names among {listed(list(batch), 30)}", got=list(names or ()))
@@ -122,11 +122,11 @@ def register(cls: Any) -> Any:
 def alias(*names: str) -> Callable[[Any], Any]:
     """Register a metric by further names; a decorator."""
 
-    def known(cls: Any) -> Any:
+    def decorate(cls: Any) -> Any:
         REGISTRY.update((name.lower(), cls) for name in names)
         return register(cls)
 
-    return known
+    return decorate
 
 
 def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool = False) -> tuple[Any, Any]:
@@ -152,17 +152,17 @@ def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool 
     return labels, preds
 
 
-def arrays(given: Any) -> list[jax.Array]:
+def arrays(values: Any) -> list[jax.Array]:
     """The jax.Arrays of an array or of several. Raises CallError for what is neither."""
-    if not isinstance(given, Iterable):
-        raise CallError("Labels and outputs of a metric must be arrays, or lists of arrays", got=repr(given))
-    several = [given] if isinstance(given, NDArray) else list(given)
+    if not isinstance(values, Iterable):
+        raise CallError("Labels and outputs of a metric must be arrays, or lists of arrays", got=repr(values))
+    several = [values] if isinstance(values, NDArray) else list(values)
     require_arrays([array for array in several if not isinstance(array, np.ndarray | jax.Array)], "Labels and outputs")
     return [as_jax(array) for array in several]
 
 
 class MeanOfBatches(EvalMetric):
-    """The mean over the batches, and the pairs in them, of what a function says of one pair."""
+    """The mean of a function's values over the pairs of (label, output) of all batches."""
 
     def __init__(self, name: str, output_names: Sequence[str] | None = None, label_names: Any = None, **config: Any):
         super().__init__(name, output_names, label_names, has_global_stats=True, **config)

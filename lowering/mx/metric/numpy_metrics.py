@@ -106,7 +106,7 @@ class PCC(EvalMetric):
             self.k = int(max(chosen.max(), truth.max(), self.k - 1)) + 1
             counts = np.zeros((self.k, self.k))
             np.add.at(counts, (chosen.ravel(), truth.ravel()), 1)
-            self.lcm, self.gcm = (_grown(seen, self.k) + counts for seen in (self.lcm, self.gcm))
+            self.lcm, self.gcm = (_grown(matrix, self.k) + counts for matrix in (self.lcm, self.gcm))
         self.num_inst += 1
         self.global_num_inst += 1
 

@@ -26,7 +26,7 @@ UNIFORM = Uniform(0.01)
 """The initialiser of parameters where the caller gives none."""
 
 KEPT = 128
-"""What was bound for so many combinations of shapes, or keys of buckets, is kept: that which was used last."""
+"""The number of combinations of shapes, or keys of buckets, whose executors are kept: the last used ones."""
 
 Params = dict[str, NDArray]
 Callbacks = Callable[..., Any] | Sequence[Callable[..., Any]] | None
@@ -37,15 +37,15 @@ class NotReadyError(TrainingError, AssertionError):
     """A method of a module that was called too early."""
 
 
-def _require_batches(given: Any) -> None:
+def _require_batches(data: Any) -> None:
     """Raise CallError for what gives no batches: an array. Whatever can be reset and iterated does, as in MXNet."""
-    if not (hasattr(given, "reset") and isinstance(given, Iterable)):
+    if not (hasattr(data, "reset") and isinstance(data, Iterable)):
         problem = "eval_data must be a DataIter"
-        raise CallError(problem, got=type(given).__name__, fix="mx.io.NDArrayIter(x, y, batch_size=32)")
+        raise CallError(problem, got=type(data).__name__, fix="mx.io.NDArrayIter(x, y, batch_size=32)")
 
 
 def _unsaid(name: str) -> Any:
-    """Return a method that a subclass says; until then it raises NotImplementedError."""
+    """Return a method that a subclass must define; until then it raises NotImplementedError."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} must define {name}")
@@ -54,7 +54,7 @@ def _unsaid(name: str) -> Any:
 
 
 class BaseModule:
-    """A network with its arrays and its optimiser. Made by its subclasses, which say the methods that raise here."""
+    """A network with its arrays and its optimiser. Its subclasses define the methods that raise here."""
 
     _symbol: Symbol
     bind: Callable[..., None] = _unsaid("bind")
@@ -85,12 +85,12 @@ class BaseModule:
         """Raise NotReadyError for a method that is called too early."""
         missing = [
             way
-            for wanted, there, way in (
+            for needed, there, way in (
                 (True, self.binded, "bind(data_shapes=[('data', (32, 784))], label_shapes=[('softmax_label', (32,))])"),
                 (params, self.params_initialized, "init_params()"),
                 (optimizer, self.optimizer_initialized, "init_optimizer()"),
             )
-            if wanted and not there
+            if needed and not there
         ]
         if missing:
             raise NotReadyError("The module is not ready", fix=f"Call module.{', then module.'.join(missing)} first.")
@@ -123,7 +123,7 @@ class BaseModule:
         self.init_params(None, arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def _refuse_surplus(self, arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]) -> None:
-        """Raise TrainingError for values that the network has not."""
+        """Raise TrainingError for values that the network lacks."""
 
     def forward_backward(self, data_batch: DataBatch) -> None:
         """Run a batch in training mode and compute its gradients."""

@@ -91,7 +91,7 @@ class BucketingModule(BaseModule):
         return Module(*self._call_sym_gen(key), **self._options)
 
     def _module(self, key: Any) -> Module:
-        """Return the module of a key, made when it is asked for; the default one and those used last are kept."""
+        """Return the module of a key, made when it is first used; the default one and those used last are kept."""
         if key == self._default:
             return self._main
         module = self._others.get(key)
@@ -202,11 +202,11 @@ class BucketingModule(BaseModule):
             symbol, *names = generate(key)
             return convert(symbol), *names
 
-        made = BucketingModule(sym_gen, self._default, **self._options)
+        module = BucketingModule(sym_gen, self._default, **self._options)
         if self.params_initialized:
-            made._main.take_params(*self.get_params())
-            made.params_initialized = True
-        return made
+            module._main.take_params(*self.get_params())
+            module.params_initialized = True
+        return module
 
     # -- binding -----------------------------------------------------------------------------------------------------
 
@@ -435,7 +435,7 @@ class BucketingModule(BaseModule):
         """
         assert sym_gen is not None, "sym_gen is required for loading BucketingModule"
         assert default_bucket_key is not None, "default_bucket_key is required for loading BucketingModule"
-        keys = [int(key) for each in load(f"{prefix}.buckets") for key in np.ravel(each)]
+        keys = [int(key) for key_array in load(f"{prefix}.buckets") for key in np.ravel(key_array)]
         symbols = {key: load_symbol(f"{prefix}-{key}-symbol.json") for key in keys}
         args, states = checkpoints.load_params(prefix, epoch)
         return BucketingModule.load_dict(symbols, sym_gen, default_bucket_key, args, states, **kwargs)
@@ -467,13 +467,13 @@ class BucketingModule(BaseModule):
         assert default_bucket_key is not None, "default_bucket_key is required for loading BucketingModule"
         assert arg_params is not None, "arg_params is required for loading BucketingModule"
         assert aux_params is not None, "aux_params is required for loading BucketingModule"
-        known, generate = dict(sym_dict), sym_gen
+        symbols, generate = dict(sym_dict), sym_gen
         module = BucketingModule(
-            lambda key: (known[key], *generate(key)[1:]) if key in known else generate(key),
+            lambda key: (symbols[key], *generate(key)[1:]) if key in symbols else generate(key),
             default_bucket_key,
             **kwargs,
         )
-        module._keys |= dict.fromkeys(known)
+        module._keys |= dict.fromkeys(symbols)
         module._main.take_params(arg_params, aux_params)
         module.params_initialized = True
         return module

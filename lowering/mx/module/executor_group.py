@@ -115,7 +115,7 @@ class DataParallelExecutorGroup:
 
     def _with_slices(self, names: Sequence[str]) -> list[list[tuple[slice, NDArray]]]:
         arrays: Any = self._of("arg_dict", names)
-        return [list(zip(self.slices, each, strict=True)) for each in arrays]
+        return [list(zip(self.slices, copies, strict=True)) for copies in arrays]
 
     @property
     def state_arrays(self) -> Arrays:

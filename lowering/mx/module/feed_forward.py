@@ -59,8 +59,8 @@ class FeedForward:
         begin_epoch: int = 0,
         **kwargs: Any,
     ):
-        told = "mxnet.model.FeedForward has been deprecated. Please use mxnet.mod.Module instead."
-        warnings.warn(told, DeprecationWarning, stacklevel=2)
+        message = "mxnet.model.FeedForward has been deprecated. Please use mxnet.mod.Module instead."
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
         if isinstance(symbol, GraphSymbol):
             self.symbol: Symbol | None = as_symbol(symbol)
             self.sym_gen = None
@@ -102,8 +102,8 @@ class FeedForward:
         if labels.ndim != 1:
             problem = "Label must be 1D or 2D (with 2nd dimension being 1)"
             raise TrainingError(problem, got=f"shape {labels.shape}")
-        rest = {"shuffle": True, "last_batch_handle": "roll_over"} if is_train else {}
-        return NDArrayIter(X, labels, min(X.shape[0], self.numpy_batch_size), **rest)
+        options = {"shuffle": True, "last_batch_handle": "roll_over"} if is_train else {}
+        return NDArrayIter(X, labels, min(X.shape[0], self.numpy_batch_size), **options)
 
     def _eval_iterator(self, eval_data: Any) -> DataIter | None:
         if eval_data is None or isinstance(eval_data, DataIter):
@@ -116,7 +116,7 @@ class FeedForward:
             raise TrainingError("Eval data is NONE")
         if label is None and isinstance(data, DataIter):
             return data
-        data, label = (np.array(each) if isinstance(each, list) else each for each in (data, label))
+        data, label = (np.array(values) if isinstance(values, list) else values for values in (data, label))
         return self._iterator(data, label, True)
 
     # -- training ----------------------------------------------------------------------------------------------------
@@ -215,8 +215,8 @@ class FeedForward:
 
     def _module(self, data: DataIter, logger: Logger, loads: Any) -> Module | BucketingModule:
         """Return the module that trains over an iterator."""
-        given = data.provide_data, data.provide_label
-        names, labels = ([as_desc(each).name for each in described] for described in given)
+        descriptions = data.provide_data, data.provide_label
+        names, labels = ([as_desc(desc).name for desc in described] for described in descriptions)
         if self.sym_gen is None:
             assert self.symbol is not None
             return Module(self.symbol, names, labels, logger, self.ctx, loads)
@@ -238,7 +238,7 @@ class FeedForward:
         if self.symbol is None or self.arg_params is None:
             fix = "model.fit(X, y), or FeedForward.load(prefix, epoch)."
             raise TrainingError("The model has no parameters", fix=fix)
-        described = [as_desc(each) for each in data.provide_data]
+        described = [as_desc(desc) for desc in data.provide_data]
         names = [desc.name for desc in described]
         if self._predictor is None or self._predictor.data_names != names:
             args, states = self._known()
@@ -264,8 +264,8 @@ class FeedForward:
         rows: list[list[list[np.ndarray]]] = []
         for outputs, _, batch in self._bound(data).iter_predict(data, num_batch, reset):
             size = data.batch_size - (batch.pad or 0)
-            fed = ([np.asarray(each)[:size] for each in arrays] for arrays in (batch.data, batch.label or ()))
-            rows.append([[each.asnumpy() for each in outputs], *fed])
+            fed = ([np.asarray(values)[:size] for values in arrays] for arrays in (batch.data, batch.label or ()))
+            rows.append([[output.asnumpy() for output in outputs], *fed])
         joined = [_joined(parts) for parts in zip(*rows, strict=True)]
         return tuple(joined) if return_data else joined[0]
 
@@ -395,8 +395,8 @@ class FeedForward:
         return model
 
 
-def _those_of(names: Sequence[str], given: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {name: value for name, value in (given or {}).items() if name in names}
+def _those_of(names: Sequence[str], values: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: value for name, value in (values or {}).items() if name in names}
 
 
 def _joined(batches: Sequence[Sequence[np.ndarray]]) -> Any:

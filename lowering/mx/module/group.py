@@ -105,8 +105,8 @@ class ExecutorGroup:
         if out_grads is None:
             return [None] * len(self._contexts)
         heads: list[list[Any]] = [[] for _ in self._contexts]
-        for given, axis in zip(_listed(out_grads), self._output_axes, strict=True):
-            head = given.value if isinstance(given, NDArray) else given
+        for out_grad, axis in zip(_listed(out_grads), self._output_axes, strict=True):
+            head = out_grad.value if isinstance(out_grad, NDArray) else out_grad
             for part, rows in zip(heads, self.parts(head.shape[max(axis, 0)]), strict=True):
                 part.append(head if axis < 0 else _rows(head, axis, rows))
         return list(heads)
@@ -157,7 +157,7 @@ class ExecutorGroup:
     def outputs(self) -> list[NDArray]:
         """Return the outputs for the whole batch."""
         parts = zip(*[e.outputs for e in self.executors], strict=True)
-        return [self._joined(each, axis) for each, axis in zip(parts, self._output_axes, strict=True)]
+        return [self._joined(pieces, axis) for pieces, axis in zip(parts, self._output_axes, strict=True)]
 
     @property
     def _output_axes(self) -> list[int]:
@@ -184,10 +184,10 @@ class ExecutorGroup:
     def _share_parameters(self) -> None:
         """Give the others the first one's parameters, where they have changed: on one device, no copies."""
         own = {*self._axes, *self._states}
-        for executor, context, given in list(zip(self.executors, self._contexts, self._given, strict=True))[1:]:
+        for executor, context, shared in list(zip(self.executors, self._contexts, self._given, strict=True))[1:]:
             for name, array in self.arg_dict.items():
-                if name not in own and given.get(name) is not array.value:
-                    given[name] = array.value
+                if name not in own and shared.get(name) is not array.value:
+                    shared[name] = array.value
                     executor.arg_dict[name].cell.assign(_on(context, array.value))
 
     def _each(self, feed: Mapping[str, Any]) -> Sequence[tuple[Executor, dict[str, Any]]]:

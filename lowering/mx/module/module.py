@@ -119,7 +119,7 @@ class Module(BaseModule):
         self._grad_req: Any = None
         self._data_shapes: list[DataDesc] = None  # pyright: ignore[reportAttributeAccessIssue]  # before bind, as MXNet's
         self._label_shapes: list[DataDesc] | None = None
-        self._fed_labels: list[str] = []  # what batches bring, those included that the network does not use
+        self._fed_labels: list[str] = []  # the labels of batches, those included that the network does not use
 
     # -- what it is --------------------------------------------------------------------------------------------------
 
@@ -153,8 +153,8 @@ class Module(BaseModule):
     @property
     def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
         """Return (name, shape) of each output."""
-        known = {desc.name: desc.shape for desc in (*self.data_shapes, *(self.label_shapes or ()))}
-        _, shapes, _ = self._symbol.infer_shape(**known)
+        input_shapes = {desc.name: desc.shape for desc in (*self.data_shapes, *(self.label_shapes or ()))}
+        _, shapes, _ = self._symbol.infer_shape(**input_shapes)
         return list(zip(self.output_names, shapes, strict=True))
 
     @property
@@ -259,7 +259,7 @@ class Module(BaseModule):
         self.for_training, self.inputs_need_grad, self._grad_req = for_training, inputs_need_grad, grad_req
         label_shapes = list(label_shapes or ())
         self._data_shapes, self._label_shapes = self._described(data_shapes, label_shapes)
-        self._fed_labels = [as_desc(each).name for each in label_shapes]
+        self._fed_labels = [as_desc(desc).name for desc in label_shapes]
         described = [*self._data_shapes, *(self._label_shapes or ())]
         self._executor = self._bind_executor(described, None if shared_module is None else shared_module._bound)
         self._executors = Recent(KEPT)
@@ -304,7 +304,7 @@ class Module(BaseModule):
     def _described(
         self, data: Sequence[Any], label: Sequence[Any] | None
     ) -> tuple[list[DataDesc], list[DataDesc] | None]:
-        descs = [as_desc(each) for each in data]
+        descs = [as_desc(desc) for desc in data]
         if sorted(desc.name for desc in descs) != sorted(self._data_names):
             raise TrainingError(
                 "Data provided by data_shapes don't match names specified by data_names",
@@ -313,18 +313,18 @@ class Module(BaseModule):
                 fix="Module(symbol, data_names=[...], label_names=[...]) names the arguments that come with batches.",
             )
         arguments = self._symbol.list_arguments()
-        labels = [as_desc(each) for each in label or ()]
-        known = [desc for desc in labels if desc.name in arguments]
+        labels = [as_desc(desc) for desc in label or ()]
+        network_labels = [desc for desc in labels if desc.name in arguments]
         names = {desc.name for desc in labels}
         left_out = [name for name in self._label_names if name in arguments and name not in names]
-        if left_out and len(known) < len(labels):
+        if left_out and len(network_labels) < len(labels):
             raise TrainingError(
                 "Labels provided by label_shapes don't match names specified by label_names",
                 expected=left_out,
                 got=sorted(names),
                 fix=f"NDArrayIter(..., label_name={left_out[0]!r}) names labels as the network does.",
             )
-        return descs, known or None
+        return descs, network_labels or None
 
     def _requests(self) -> dict[str, Any]:
         """Return the grad_req of each argument."""
@@ -363,7 +363,7 @@ class Module(BaseModule):
             if self._monitor is not None:
                 self._watch(executor)
         self._executor, self._data_shapes, self._label_shapes = executor, data, labels
-        self._fed_labels = [as_desc(each).name for each in label_shapes]
+        self._fed_labels = [as_desc(desc).name for desc in label_shapes]
 
     def _reshaped(self, shapes: Mapping[str, tuple[int, ...]]) -> Executor | ExecutorGroup:
         executor = self._bound.reshape(partial_shaping=True, allow_up_sizing=True, **shapes)
@@ -417,13 +417,13 @@ class Module(BaseModule):
             (arg_params, {name: bound.arg_dict[name] for name in self._param_names}, "arg_params"),
             (aux_params, bound.aux_dict, "aux_params"),
         )
-        for given, arrays, what in rows:
+        for values, arrays, what in rows:
             if not allow_missing:
-                refuse_missing(given, arrays, what)
+                refuse_missing(values, arrays, what)
             # MXNet's order, the names', with which a network that is built twice takes the same keys.
             for name, array in sorted(arrays.items(), key=lambda item: names[item[0]].drawn_as):
-                if given is not None and name in given:
-                    array[:] = fitting(name, given[name], array.shape)
+                if values is not None and name in values:
+                    array[:] = fitting(name, values[name], array.shape)
                 elif initializer is not None:
                     fill(initializer, names[name], array)
         if isinstance(bound, ExecutorGroup):
@@ -469,13 +469,13 @@ class Module(BaseModule):
         label = getattr(data_batch, "label", None)  # any object with `data` is a batch
         if label and bound:
             feed |= dict(_fed(self._fed_labels, label, "label"))
-        known = {desc.name: desc.shape for desc in (*self._data_shapes, *(self._label_shapes or ()))}
-        feed = {name: value for name, value in feed.items() if name in known}
-        others = [name for name, value in feed.items() if tuple(value.shape) != known[name]]
+        bound_shapes = {desc.name: desc.shape for desc in (*self._data_shapes, *(self._label_shapes or ()))}
+        feed = {name: value for name, value in feed.items() if name in bound_shapes}
+        others = [name for name, value in feed.items() if tuple(value.shape) != bound_shapes[name]]
         if others and not set(others).intersection(data_names):
             fix = f"Pass this shape to bind: label_shapes=[({others[0]!r}, {tuple(feed[others[0]].shape)})]."
             problem = f"Label {others[0]!r} of the batch does not have the shape that was bound"
-            raise TrainingError(problem, expected=known[others[0]], got=tuple(feed[others[0]].shape), fix=fix)
+            raise TrainingError(problem, expected=bound_shapes[others[0]], got=tuple(feed[others[0]].shape), fix=fix)
         if others:
             shapes = {name: tuple(value.shape) for name, value in feed.items()}
             data = [desc.of_shape(shapes[desc.name]) for desc in self._data_shapes]
@@ -596,8 +596,8 @@ class Module(BaseModule):
         """
         names = [desc.name for desc in self._label_shapes or ()]
         labels_by_name = dict(zip(self._fed_labels, labels or (), strict=False))
-        known = {name: labels_by_name[name] for name in names if name in labels_by_name}
-        eval_metric.update_dict(known, dict(zip(self.output_names, self.get_outputs(), strict=True)))
+        bound_labels = {name: labels_by_name[name] for name in names if name in labels_by_name}
+        eval_metric.update_dict(bound_labels, dict(zip(self.output_names, self.get_outputs(), strict=True)))
 
     @checks_flags
     def install_monitor(self, mon: Watcher) -> None:
@@ -653,8 +653,8 @@ class Module(BaseModule):
         if isinstance(self._kvstore, KVStore):
             self._kvstore.set_updater(self._updater)
         if store.num_workers > 1:
-            held = [self._bound.arg_dict[name] for name in self._param_names]
-            for array, first in zip(held, store.of_first_worker(held), strict=True):
+            weights = [self._bound.arg_dict[name] for name in self._param_names]
+            for array, first in zip(weights, store.of_first_worker(weights), strict=True):
                 array[:] = first
         self.optimizer_initialized = True
         if self._preload_opt_states is not None:
@@ -737,7 +737,7 @@ class Module(BaseModule):
 
 
 def _by_context(state: Any, rows: Sequence[int]) -> Sequence[Any]:
-    """Return the value of a state for each context, which has so many rows: of a list or a number each has its own."""
+    """Return the value of a state for each context: items of a list, a repeated number, or rows of an array."""
     if isinstance(state, list | tuple):
         return state
     if not np.ndim(state):
@@ -748,7 +748,7 @@ def _by_context(state: Any, rows: Sequence[int]) -> Sequence[Any]:
 
 def _fed(names: Sequence[str], arrays: Any, what: str) -> list[tuple[str, Any]]:
     """Return the arrays of a batch with the names that they were bound by. Raises WrongNameError, a ValueError, for
-    others than these, and for what is no array of samples."""
+    other names, and for values that are no arrays of samples."""
     arrays = list(arrays) if isinstance(arrays, list | tuple) else arrays
     if not isinstance(arrays, list) or len(arrays) != len(names):
         count = f"{len(arrays)} arrays" if isinstance(arrays, list) else type(arrays).__name__

@@ -49,24 +49,28 @@ def joined(batches: Sequence[DataBatch], described: Sequence[DataDesc]) -> DataB
 
 
 def make_optimizer(
-    given: Any, params: dict[str, Any], symbol: Symbol, names: Sequence[str], rescale_grad: float
+    optimizer: Any, params: dict[str, Any], symbol: Symbol, names: Sequence[str], rescale_grad: float
 ) -> optimizers.Optimizer:
     """The optimiser of a module, by its name or as it is. Raises CallError; warns of an odd rescale_grad."""
     numbered = dict(enumerate(names))
-    if isinstance(given, str):
-        return optimizers.create(given, sym=symbol, param_idx2name=numbered, **{"rescale_grad": rescale_grad, **params})
-    if not isinstance(given, optimizers.Optimizer):
+    if isinstance(optimizer, str):
+        return optimizers.create(
+            optimizer, sym=symbol, param_idx2name=numbered, **{"rescale_grad": rescale_grad, **params}
+        )
+    if not isinstance(optimizer, optimizers.Optimizer):
         problem = "optimizer must be a name, or an optimiser of mx.optimizer"
-        raise CallError(problem, got=type(given).__name__, fix="optimizer='sgd', optimizer_params={'momentum': 0.9}")
-    if given.rescale_grad != rescale_grad:
+        raise CallError(
+            problem, got=type(optimizer).__name__, fix="optimizer='sgd', optimizer_params={'momentum': 0.9}"
+        )
+    if optimizer.rescale_grad != rescale_grad:
         warnings.warn(
             "Optimizer created manually outside Module but rescale_grad is not normalized to "
-            f"1.0/batch_size/num_workers ({given.rescale_grad} vs. {rescale_grad}). Is this intended?",
+            f"1.0/batch_size/num_workers ({optimizer.rescale_grad} vs. {rescale_grad}). Is this intended?",
             stacklevel=3,
         )
-    if not given.idx2name:
-        given.idx2name, given.by_rank = numbered, names_by_rank(symbol)
-    return given
+    if not optimizer.idx2name:
+        optimizer.idx2name, optimizer.by_rank = numbered, names_by_rank(symbol)
+    return optimizer
 
 
 def as_contexts(context: Any) -> list[Context]:
@@ -74,31 +78,31 @@ def as_contexts(context: Any) -> list[Context]:
     return [as_context(device) for device in (context if isinstance(context, list | tuple) else [context])]
 
 
-def as_groups(given: Any) -> dict[str, Any] | None:
-    """Return the context of each `ctx_group` for the first context. given: MXNet's group2ctxs, a dict of contexts or of
+def as_groups(group2ctxs: Any) -> dict[str, Any] | None:
+    """Return the context of each `ctx_group` for the first context. group2ctxs: as in MXNet, a dict of contexts or of
     lists of them, one for each of the module's, or a list of dicts. Raises CallError."""
-    groups = given[0] if isinstance(given, list | tuple) and given else given
+    groups = group2ctxs[0] if isinstance(group2ctxs, list | tuple) and group2ctxs else group2ctxs
     if groups is None:
         return None
     if not isinstance(groups, Mapping):
         expected = "a dict such as {'group': mx.cpu()}, or a list of such dicts"
-        raise CallError("Wrong argument", param="group2ctxs", expected=expected, got=f"{given!r:.80}")
+        raise CallError("Wrong argument", param="group2ctxs", expected=expected, got=f"{group2ctxs!r:.80}")
     return {group: ctx[0] if isinstance(ctx, list | tuple) and ctx else ctx for group, ctx in groups.items()}
 
 
-def as_names(given: Any, param: str) -> list[str]:
+def as_names(names: Any, param: str) -> list[str]:
     """Return names as a list; None is none. Raises CallError for what is no list."""
-    if not isinstance(given, Iterable | None):
-        raise CallError("Wrong argument", param=param, expected="a list of names", got=f"{given!r:.80}")
-    return list(given or ())
+    if not isinstance(names, Iterable | None):
+        raise CallError("Wrong argument", param=param, expected="a list of names", got=f"{names!r:.80}")
+    return list(names or ())
 
 
-def as_shares(given: Any, contexts: Sequence[Context]) -> list[Any]:
+def as_shares(load_list: Any, contexts: Sequence[Context]) -> list[Any]:
     """Return how much of a batch each context takes. Raises CallError for what is no list of numbers."""
-    shares = given if given is not None else [1] * len(contexts)
+    shares = load_list if load_list is not None else [1] * len(contexts)
     if not isinstance(shares, list | tuple) or not all(isinstance(share, Real) for share in shares):
         expected = "a list of numbers, one for each context"
-        raise CallError("Wrong argument", param="work_load_list", expected=expected, got=f"{given!r:.80}")
+        raise CallError("Wrong argument", param="work_load_list", expected=expected, got=f"{load_list!r:.80}")
     return list(shares) or [1] * len(contexts)
 
 
@@ -111,7 +115,7 @@ def check_names(arguments: Sequence[str], names: Sequence[str], what: str, neede
     for name in names:
         if name in arguments:
             continue
-        inputs = [each for each in arguments if not each.endswith(_PARAMETERS)]
+        inputs = [argument for argument in arguments if not argument.endswith(_PARAMETERS)]
         problem = f"You created Module with Module(..., {what}_names={list(names)}) but input with name '{name}' is not"
         message = f"{problem} found in symbol.list_arguments(). Did you mean one of: {listed(inputs)}"
         if needed:
@@ -119,21 +123,21 @@ def check_names(arguments: Sequence[str], names: Sequence[str], what: str, neede
         warnings.warn(message, stacklevel=3)
 
 
-def refuse_missing(given: Mapping[str, Any] | None, arrays: Mapping[str, NDArray], what: str) -> None:
+def refuse_missing(values: Mapping[str, Any] | None, arrays: Mapping[str, NDArray], what: str) -> None:
     """Raise TrainingError for values that are missing, CallError for what is no dict."""
-    if not isinstance(given, Mapping | None):
-        raise CallError("Wrong argument", param=what, expected="a dict of arrays by name", got=f"{given!r:.80}")
-    missing = [] if given is None else [name for name in arrays if name not in given]
+    if not isinstance(values, Mapping | None):
+        raise CallError("Wrong argument", param=what, expected="a dict of arrays by name", got=f"{values!r:.80}")
+    missing = [] if values is None else [name for name in arrays if name not in values]
     if missing:
         fix = "With allow_missing=True the initializer makes them."
         raise TrainingError(f"{listed(missing)} of the network is not presented in {what}", fix=fix)
 
 
-def refuse_surplus(given: Mapping[str, Any] | None, known: Sequence[str], what: str) -> None:
-    """Raise TrainingError for values that the network has not."""
-    surplus = [name for name in given or () if name not in known]
+def refuse_surplus(values: Mapping[str, Any] | None, names: Sequence[str], what: str) -> None:
+    """Raise TrainingError for values that the network lacks."""
+    surplus = [name for name in values or () if name not in names]
     if surplus:
-        fix = f"With allow_extra=True they are ignored. {did_you_mean(surplus[0], known)}".rstrip()
+        fix = f"With allow_extra=True they are ignored. {did_you_mean(surplus[0], names)}".rstrip()
         raise TrainingError(f"{what} has values for {listed(surplus)}, but the network has no such parameter", fix=fix)
 
 

@@ -59,12 +59,12 @@ def save_checkpoint(
     """
     expect_arrays(arg_params, "arg_params", lists=False)
     expect_arrays(aux_params, "aux_params", lists=False)
-    args, aux = ({name: np.asarray(array) for name, array in given.items()} for given in (arg_params, aux_params))
+    args, aux = ({name: np.asarray(array) for name, array in arrays.items()} for arrays in (arg_params, aux_params))
     if symbol is None:
         checkpoint.save_params(prefix, epoch, args, aux)
     else:
-        kept = without_amp_casts(symbol) if remove_amp_cast else symbol
-        checkpoint.save_checkpoint(prefix, epoch, kept, args, aux)
+        network = without_amp_casts(symbol) if remove_amp_cast else symbol
+        checkpoint.save_checkpoint(prefix, epoch, network, args, aux)
     logging.info('Saved checkpoint to "%s-%04d.params"', prefix, epoch)
 
 

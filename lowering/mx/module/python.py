@@ -88,18 +88,18 @@ class PythonModule(BaseModule):
             grad_req: "write".
 
         Raises:
-            AssertionError: names are others than the module's, or `grad_req` is not "write".
+            AssertionError: names are not the module's, or `grad_req` is not "write".
         """
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return
         assert grad_req == "write", "Python module only support write gradient"
         data_shapes, label_shapes = list(data_shapes), None if label_shapes is None else list(label_shapes)
-        assert [as_desc(each).name for each in data_shapes] == self._data_names, (
+        assert [as_desc(desc).name for desc in data_shapes] == self._data_names, (
             "the names in data_shapes must be data_names"
         )
         if label_shapes is not None:
-            names = [as_desc(each).name for each in label_shapes]
+            names = [as_desc(desc).name for desc in label_shapes]
             assert names == self._label_names, "the names in label_shapes must be label_names"
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
         self._data_shapes, self._label_shapes = data_shapes, label_shapes

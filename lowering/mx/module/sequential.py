@@ -116,16 +116,16 @@ class SequentialModule(BaseModule):
         assert shared_module is None, "Shared module is not supported"
         assert self._modules, "Attempting to bind an empty SequentialModule"
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
-        given: Any = data_shapes
+        input_shapes: Any = data_shapes
         label_shapes = None if label_shapes is None else list(label_shapes)
         for i, (module, meta) in enumerate(zip(self._modules, self._metas, strict=True)):
             if meta.get(self.META_AUTO_WIRING):
-                pairs = zip(module.data_names, given, strict=True)
-                given = [(name, as_desc(desc).shape) for name, desc in pairs]
+                pairs = zip(module.data_names, input_shapes, strict=True)
+                input_shapes = [(name, as_desc(desc).shape) for name, desc in pairs]
             labels = label_shapes if meta.get(self.META_TAKE_LABELS) else None
             needs_grad = inputs_need_grad or (for_training and i > 0)
-            module.bind(given, labels, for_training, needs_grad, force_rebind, None, grad_req)
-            given = module.output_shapes
+            module.bind(input_shapes, labels, for_training, needs_grad, force_rebind, None, grad_req)
+            input_shapes = module.output_shapes
         takes = any(meta.get(self.META_TAKE_LABELS) for meta in self._metas)
         self._label_shapes = label_shapes if takes else None
         self.binded = True
@@ -162,11 +162,11 @@ class SequentialModule(BaseModule):
         for i, module in enumerate(self._modules):
             # What is surplus for one module is another's.
             module.init_params(initializer, arg_params, aux_params, allow_missing, force_init, allow_extra=True)
-            for known, params in zip(owners, module.get_params(), strict=True):
+            for owner_of, params in zip(owners, module.get_params(), strict=True):
                 for name in params:
-                    where = f'name "{name}" of module {i} is used in module {known.get(name)}'
-                    assert name not in known, f"Duplicated parameter names: {where}"
-                    known[name] = i
+                    where = f'name "{name}" of module {i} is used in module {owner_of.get(name)}'
+                    assert name not in owner_of, f"Duplicated parameter names: {where}"
+                    owner_of[name] = i
         self.params_initialized = True
 
     def get_params(self) -> tuple[Params, Params]:
@@ -212,7 +212,7 @@ class SequentialModule(BaseModule):
         for i, module in enumerate(self._modules):
             if i > 0:
                 batch.data = self._modules[i - 1].get_outputs()
-                names = [as_desc(each).name for each in self._modules[i - 1].output_shapes]
+                names = [as_desc(desc).name for desc in self._modules[i - 1].output_shapes]
                 batch.provide_data = [(name, out.shape) for name, out in zip(names, batch.data, strict=True)]
             module.forward(batch, is_train=is_train)
 

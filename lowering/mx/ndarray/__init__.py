@@ -1,7 +1,7 @@
 """`mx.nd`: arrays, and one function for each registered operator, run at once by the rules that graphs run by.
 
-Functions are made of those of `symjax_nnvm.symbol` when they are first asked for: an operator that a user registers
-later is there, too.
+Functions are made from those of `symjax_nnvm.symbol` when they are first used: an operator that a user registers later
+is there, too.
 """
 
 from __future__ import annotations

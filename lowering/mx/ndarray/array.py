@@ -1,4 +1,4 @@
-"""NDArray: a jax.Array with MXNet's manners, and `invoke`, which every operator on NDArrays goes through."""
+"""NDArray: a jax.Array with MXNet's methods, and `invoke`, which runs every operator on NDArrays."""
 
 from __future__ import annotations
 
@@ -223,10 +223,10 @@ class NDArray(Arithmetic, Fluent):
         """
         operation = _OPERATORS.get(ufunc.__name__) if method == "__call__" and "out" not in kwargs else None
         if operation is not None:
-            arrays = [each for each in inputs if isinstance(each, np.ndarray) and each.ndim]
+            arrays = [operand for operand in inputs if isinstance(operand, np.ndarray) and operand.ndim]
             if arrays:
                 raise SymbolTypeError(f"type {type(arrays[0])} not supported: {self._operands}")
-            return operation(*(each if isinstance(each, NDArray) else _number(each) for each in inputs))
+            return operation(*(operand if isinstance(operand, NDArray) else _number(operand) for operand in inputs))
         result = getattr(ufunc, method)(*_as_numpy(inputs), **_as_numpy(kwargs))
         if not isinstance(result, np.ndarray) or "out" in kwargs:
             return result
@@ -348,8 +348,8 @@ class NDArray(Arithmetic, Fluent):
         return invoke(function_named("cast"), self, dtype=dtype)
 
     def tostype(self, stype: str) -> NDArray:
-        """A copy that is shown with a storage type; arrays are dense here, of which other types than "default" warn
-        once. Raises CallError for what is no storage type."""
+        """A copy with a storage type. Arrays are dense here: types other than "default" are only shown, with one
+        warning. Raises CallError for an unknown type."""
         check_storage(stype)
         return invoke(function_named("cast_storage"), self, stype=stype)
 
@@ -359,12 +359,12 @@ class NDArray(Arithmetic, Fluent):
 
     def reshape(self, *shape: ShapeLike, **kwargs: Any) -> NDArray:
         """The same memory in another shape; shape may hold MXNet's codes 0, -1, -2, -3, -4. Raises InferenceError."""
-        given = shape[0] if len(shape) == 1 and isinstance(shape[0], list | tuple) else shape
-        wanted = tuple(kwargs.pop("shape", given) or given)
+        sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], list | tuple) else shape
+        new_shape = tuple(kwargs.pop("shape", sizes) or sizes)
         try:
-            return self._in_shape("reshape", True, shape=wanted, **kwargs)
+            return self._in_shape("reshape", True, shape=new_shape, **kwargs)
         except InferenceError as error:
-            raise ReshapeError(f"Cannot reshape array of size {self.size} into shape {wanted}: {error}") from None
+            raise ReshapeError(f"Cannot reshape array of size {self.size} into shape {new_shape}: {error}") from None
 
     def broadcast_to(self, shape: Sequence[int], *args: Any, **kwargs: Any) -> NDArray:
         """The array in a shape to which it broadcasts; axes may come in front. Raises SymbolValueError, a
@@ -420,14 +420,14 @@ class NDArray(Arithmetic, Fluent):
         full = subscripts.expanded(subscripts.as_read(key, self.ndim), self.shape)
         return self.part_at(full, subscripts.kept_rank(full))
 
-    def part_at(self, full: subscripts.Key, kept: subscripts.Key) -> NDArray:
-        """Return the elements of an expanded key. kept: the key that gives their shape."""
+    def part_at(self, full: subscripts.Key, shape_key: subscripts.Key) -> NDArray:
+        """Return the elements of an expanded key. shape_key: the key that gives their shape."""
         if recording.is_recording() and self.entry is not None:
-            part = self.as_nd_ndarray()._recorded_item(full, subscripts.part_shape(kept, self.shape))
-        elif subscripts.is_basic(kept) and subscripts.is_contiguous(kept, self.shape):
-            return OF_DIALECT[self.dialect](part_of(self.cell, kept), self.context)
+            part = self.as_nd_ndarray()._recorded_item(full, subscripts.part_shape(shape_key, self.shape))
+        elif subscripts.is_basic(shape_key) and subscripts.is_contiguous(shape_key, self.shape):
+            return OF_DIALECT[self.dialect](part_of(self.cell, shape_key), self.context)
         else:
-            part = like_jax(item(self.value, kept), self.context)
+            part = like_jax(item(self.value, shape_key), self.context)
         return in_dialect(part, self.dialect)
 
     def _recorded_item(self, full: subscripts.Key, shape: tuple[int, ...]) -> NDArray:
@@ -449,9 +449,9 @@ class NDArray(Arithmetic, Fluent):
         """Write the part of these bounds, one for each axis, and return the array itself."""
         steps = step or [None] * len(begin)
         if not len(begin) == len(end) == len(steps):
-            given = {"begin": begin, "end": end, "step": step}
+            lists = {"begin": begin, "end": end, "step": step}
             raise CallError(
-                "slice_assign needs begin, end and step for each axis", expected="lists of the same length", got=given
+                "slice_assign needs begin, end and step for each axis", expected="lists of the same length", got=lists
             )
         self[tuple(slice(*bounds) for bounds in zip(begin, end, steps, strict=True))] = rhs
         return self
@@ -653,13 +653,13 @@ def _number(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
 
 
-def _as_numpy(given: Any) -> Any:
+def _as_numpy(values: Any) -> Any:
     """Return arrays in tuples, lists and dicts in NumPy's memory."""
-    if isinstance(given, NDArray):
-        return given.asnumpy()
-    if isinstance(given, list | tuple):
-        return type(given)(map(_as_numpy, given))
-    return {name: _as_numpy(value) for name, value in given.items()} if isinstance(given, dict) else given
+    if isinstance(values, NDArray):
+        return values.asnumpy()
+    if isinstance(values, list | tuple):
+        return type(values)(map(_as_numpy, values))
+    return {name: _as_numpy(value) for name, value in values.items()} if isinstance(values, dict) else values
 
 
 _hooks: dict[str, Callable[..., None]] = {}
@@ -688,7 +688,7 @@ def zero_gradient(shape: tuple[int, ...], dtype: DType, context: Context) -> NDA
 
 
 class _Copied(recording.ByPython):
-    """The gradient of a copy: it goes back to the context of what was copied."""
+    """The gradient of a copy is copied back to the context of the source."""
 
     names = ("a0",)
 
@@ -773,7 +773,7 @@ def _as_numbers(value: Any, dtype: DType) -> np.ndarray:
         if array.dtype.kind != "c":
             return array.astype(dtype)
     except (ValueError, TypeError, OverflowError):
-        pass  # told below
+        pass  # the error is raised below
     problem = "NDArray does not support assignment with non-array-like object"
     raise SymbolTypeError(problem, got=f"{value!r:.80} of type {type(value)}")
 
@@ -849,21 +849,21 @@ def _without_numbers(key: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[A
 
 def _with_other_numbers(key: tuple[Any, ...], kwargs: Mapping[str, Any], arrays: Sequence[NDArray]) -> Prepared | None:
     """Return what a call evaluates where a call was prepared that differs in numbers alone; else None."""
-    given = {name: kwargs[name] for name in _CHANGING & kwargs.keys()}
-    if not given or not _takes_any_number(arrays):
+    numbers_by_name = {name: kwargs[name] for name in _CHANGING & kwargs.keys()}
+    if not numbers_by_name or not _takes_any_number(arrays):
         return None
     similar = _prepared.get(_without_numbers(key, kwargs))
     if similar is None or similar.numbered is None:
         return None
     of_any, _ = similar.numbered
     try:
-        numbers = [float(given.pop(name)) for name in of_any.changing]
-    except (KeyError, ValueError):  # the operator says what it does not take
+        numbers = [float(numbers_by_name.pop(name)) for name in of_any.changing]
+    except (KeyError, ValueError):  # the operator raises its own error
         return None
     if inf in map(abs, numbers):  # maybe too many digits
         return None
-    checked = of_any.changing == ("scalar",) or min(numbers) > 0  # the operator says which rates it does not take
-    return similar._replace(numbered=(of_any, numbers)) if checked and not given else None
+    checked = of_any.changing == ("scalar",) or min(numbers) > 0  # the operator refuses other rates itself
+    return similar._replace(numbered=(of_any, numbers)) if checked and not numbers_by_name else None
 
 
 def _takes_any_number(arrays: Sequence[NDArray]) -> bool:
@@ -898,22 +898,22 @@ class Prepared(NamedTuple):
 
 
 _prepared: Recent[tuple[Any, ...], Prepared] = Recent(policy.KEPT_EXPRESSIONS)
-"""What a call of `invoke` evaluates, by everything but the arrays, of which it is their classes."""
+"""What a call of `invoke` evaluates, by its arguments; arrays count by their classes."""
 
 
-def _described(given: Any, arrays: list[NDArray]) -> Any:
+def _described(argument: Any, arrays: list[NDArray]) -> Any:
     """Give what a call's argument is for the key of the call, None for what has no key; arrays receives its arrays."""
-    kind = type(given)
-    if isinstance(given, NDArray):
-        arrays.append(given)
+    kind = type(argument)
+    if isinstance(argument, NDArray):
+        arrays.append(argument)
         return kind
     if kind in _PLAIN:
-        return kind, given
+        return kind, argument
     if kind is float:
-        return kind, repr(given)  # 0.0 and -0.0 are equal
+        return kind, repr(argument)  # 0.0 and -0.0 are equal
     if kind is not list and kind is not tuple:
         return None
-    inner = [_described(item, arrays) for item in given]
+    inner = [_described(item, arrays) for item in argument]
     return None if None in inner else (kind, *inner)
 
 
@@ -941,12 +941,12 @@ def _prepare(
         if array.dialect != dialect:
             raise _of_other_dialect(function, array)
 
-    def variable(given: Any) -> Any:
-        if isinstance(given, NDArray):
+    def variable(argument: Any) -> Any:
+        if isinstance(argument, NDArray):
             return Symbol.create_variable(variable_name(next(numbers)))
-        if isinstance(given, list | tuple) and any(isinstance(item, NDArray) for item in given):
-            return [variable(item) for item in given]
-        return given
+        if isinstance(argument, list | tuple) and any(isinstance(item, NDArray) for item in argument):
+            return [variable(item) for item in argument]
+        return argument
 
     with NameManager():
         symbols = [variable(arg) for arg in args]
@@ -987,7 +987,7 @@ def _with_known_shape(built: Symbol) -> Symbol:
 
 
 def _dialect_of(function: Callable[..., Any]) -> str:
-    """Return the dialect of a function of symbols, which its name says."""
+    """Return the dialect of a function of symbols by its name."""
     return NUMPY if function.__name__.startswith(("_np_", "_npi_", "_npx_")) else CLASSIC
 
 
@@ -1022,7 +1022,7 @@ def require_arrays(values: Iterable[Any], what: str) -> None:
 
 
 def _lacks_shape(node: Node, shape: tuple[int, ...] | None) -> bool:
-    """Return whether a node makes numbers of a shape that parameters do not say. shape: None, where only draws do."""
+    """Return whether a node makes numbers whose shape its parameters lack. shape: None, where only draws do."""
     undecided = not node.inputs and getattr(node.attrs.parsed, "shape", 0) in (None, ())
     return undecided and (shape is not None or node.op in FDraws)
 
@@ -1047,18 +1047,18 @@ def _run(
     context: Context,
     out: Any,
     numbered: Numbered = None,
-    made: Callable[..., NDArray] = NDArray,
+    array_class: Callable[..., NDArray] = NDArray,
     rows: tuple[int, int] | None = None,
 ) -> list[NDArray]:
-    """Return the outputs of an expression; out: arrays that they are written to, too. made: their class. rows: as of
-    Prepared. Raises CallError for those that do not fit."""
+    """Return the outputs of an expression; out: arrays that they are written to, too. array_class: their class. rows:
+    as of Prepared. Raises CallError for those that do not fit."""
     if out is None and not expression.states:
-        return _evaluated(expression, arrays, context, numbered, made, rows)
+        return _evaluated(expression, arrays, context, numbered, array_class, rows)
     targets = [] if out is None else [out] if isinstance(out, NDArray) else list(out)
     written = [target.cell for target in targets if isinstance(target, NDArray)]
     written += [arrays[int(name[1:])].cell for name in expression.states]
     with writing(*written):
-        outputs = _evaluated(expression, arrays, context, numbered, made, rows)
+        outputs = _evaluated(expression, arrays, context, numbered, array_class, rows)
         if out is not None:
             write_outputs(targets, outputs, out, draws=not arrays)
     return outputs
@@ -1069,7 +1069,7 @@ def _evaluated(
     arrays: Sequence[NDArray],
     context: Context,
     numbered: Numbered,
-    made: Callable[..., NDArray],
+    array_class: Callable[..., NDArray],
     rows: tuple[int, int] | None,
 ) -> list[NDArray]:
     """Return the outputs of an expression, whose states are written, and which is recorded."""
@@ -1103,9 +1103,9 @@ def _evaluated(
         for name in expression.written(wrt):
             arrays[int(name[1:])].cell.assign(states[name])
     if device is None:
-        results = [made(new_cell(output, None), context) for output in outputs]
+        results = [array_class(new_cell(output, None), context) for output in outputs]
     else:
-        results = [made(like_jax(output, context).cell, context) for output in outputs]
+        results = [array_class(like_jax(output, context).cell, context) for output in outputs]
     if any(origins):
         written = {name: arrays[int(name[1:])] for name in states}
         call = recording.Call(expression, values, origins, key, outputs, written)

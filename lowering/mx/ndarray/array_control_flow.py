@@ -49,7 +49,7 @@ def while_loop(
 ) -> tuple[Any, Any]:
     """(outputs of all steps, last variables): func(*variables) → (output, variables) while cond(*variables) holds.
 
-    max_iterations: so many steps at most, and rows of the outputs, zeros after the last. Raises CallError without it.
+    max_iterations: the most steps, and the rows of the outputs: zeros after the last step. Raises CallError without it.
     """
     if max_iterations is None:
         raise CallError("max_iterations should be specified", fix="while_loop(cond, func, loop_vars, max_iterations=9)")

@@ -132,7 +132,7 @@ class HostCell(Cell):
 class View(Cell):
     """A part of another array, or all of it in another shape. What is written to it is written there.
 
-    take: value of the whole → value of the part, computed when it is first asked for. put: (value of the whole, value
+    take: value of the whole → value of the part, computed when it is first read. put: (value of the whole, value
     of the part) → value of the whole. Both take arrays of JAX, and of NumPy.
     """
 

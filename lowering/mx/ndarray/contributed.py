@@ -60,8 +60,8 @@ def adamw_update(
     weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray, rescale_grad: Any, lr: float, eta: float, **kwargs: Any
 ) -> Any:
     """`_adamw_update`. rescale_grad: a number or an NDArray (1,)."""
-    given = weight, grad, mean, var, _scale(rescale_grad, weight)
-    return invoke(function_named("_adamw_update"), *given, lr=lr, eta=eta, **kwargs)
+    inputs = weight, grad, mean, var, _scale(rescale_grad, weight)
+    return invoke(function_named("_adamw_update"), *inputs, lr=lr, eta=eta, **kwargs)
 
 
 def mp_adamw_update(
@@ -76,15 +76,15 @@ def mp_adamw_update(
     **kwargs: Any,
 ) -> Any:
     """`_mp_adamw_update` likewise, with a copy of the weight in float32."""
-    given = weight, grad, mean, var, weight32, _scale(rescale_grad, weight)
-    return invoke(function_named("_mp_adamw_update"), *given, lr=lr, eta=eta, **kwargs)
+    inputs = weight, grad, mean, var, weight32, _scale(rescale_grad, weight)
+    return invoke(function_named("_mp_adamw_update"), *inputs, lr=lr, eta=eta, **kwargs)
 
 
 def _together(
     operator: str, count: str, arrays: Sequence[Sequence[NDArray]], last: Sequence[NDArray], **kwargs: Any
 ) -> Any:
     """Return an operator of many weights: the arrays of the first weight, those of the second, and so on."""
-    flat = [each for of_one in zip(*arrays, strict=True) for each in of_one]
+    flat = [operand for of_one in zip(*arrays, strict=True) for operand in of_one]
     return invoke(function_named(operator), *flat, *last, **{count: len(arrays[0]), **kwargs})
 
 

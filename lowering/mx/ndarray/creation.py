@@ -24,7 +24,7 @@ from symjax_nnvm.symbol import function_named
 
 
 class CreationError(CallError, ValueError):
-    """Values, a shape or a range of which no array can be made."""
+    """Values, a shape or a range that make no array."""
 
 
 class NotContiguousError(NNVMError, ValueError):
@@ -37,11 +37,11 @@ def _place(value: np.ndarray, ctx: ContextLike, dtype: DType) -> NDArray:
     Warns of 64 bits, which JAX has only where they are switched on. Raises TooWideError for numbers that need them.
     """
     context = as_context(ctx)
-    wanted = native_dtype(dtype)
+    target = native_dtype(dtype)
     with _making("array"):
-        array = held(value, wanted)
-    if array.dtype != wanted:
-        warn_of_narrowing(wanted)
+        array = held(value, target)
+    if array.dtype != target:
+        warn_of_narrowing(target)
     with telling_memory:
         return like_jax(placed_one(array, context.device), context)
 
@@ -69,7 +69,7 @@ _known = {kind: dtype for dtype in _DTYPES for kind in (dtype, dtype.name, dtype
 
 
 def checked_shape(shape: ShapeLike) -> tuple[int, ...]:
-    """The sizes that a shape says, of one axis by a number. Raises CountError, a ValueError."""
+    """The sizes of a shape; a number is a shape of one axis. Raises CountError, a ValueError."""
     return check_counts(shape, "shape", 0)
 
 
@@ -101,9 +101,9 @@ def array(source_array: Any, ctx: ContextLike = None, dtype: DType = None) -> ND
         context = as_context(ctx)
         return (source_array if dtype is None else source_array.astype(native_dtype(dtype))).copyto(context)
     if isinstance(source_array, jax.Array):
-        kept = source_array if dtype is None else cast(source_array, native_dtype(dtype))
+        cast_array = source_array if dtype is None else cast(source_array, native_dtype(dtype))
         context = as_context(ctx)
-        return like_jax(jax.device_put(kept, context.device), context)
+        return like_jax(jax.device_put(cast_array, context.device), context)
     if hasattr(source_array, "toarray"):  # SciPy's sparse matrices
         warn_once()
         whole = array(source_array.toarray(), ctx, source_array.dtype if dtype is None else dtype)
@@ -129,15 +129,15 @@ def stored_array(source: np.ndarray, context: Context) -> NDArray:
 def zeros(
     shape: ShapeLike, ctx: ContextLike = None, dtype: DType = None, stype: str | None = None, **kwargs: Any
 ) -> NDArray:
-    """Zeros, float32 unless dtype says another. stype: what the array is shown as; all are dense, of which other types
-    than "default" warn once."""
+    """Zeros, by default float32. stype: the storage type that the array shows; all are dense, and types other than
+    "default" warn once."""
     check_storage(stype)
-    made = full(shape, 0, ctx, np.float32 if dtype is None else dtype, _out_of(kwargs, shape))
-    return made if stype is None else stored_as(made, stype)
+    dense = full(shape, 0, ctx, np.float32 if dtype is None else dtype, _out_of(kwargs, shape))
+    return dense if stype is None else stored_as(dense, stype)
 
 
 def ones(shape: ShapeLike, ctx: ContextLike = None, dtype: DType = None, **kwargs: Any) -> NDArray:
-    """Ones, float32 unless dtype says another."""
+    """Ones, by default float32."""
     return full(shape, 1, ctx, np.float32 if dtype is None else dtype, _out_of(kwargs, shape))
 
 
@@ -248,12 +248,12 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
 
 
 class AxisError(CallError, ValueError):
-    """Axes that an array has not."""
+    """Axes that an array lacks."""
 
 
 @checks_flags
 def moveaxis(tensor: NDArray, source: int | Sequence[int], destination: int | Sequence[int]) -> NDArray:
-    """An array with some of its axes at other places. Raises AxisError, a ValueError, for axes that it has not or that
+    """An array with some of its axes at other places. Raises AxisError, a ValueError, for axes that it lacks or that
     come twice."""
     return invoke(function_named("transpose"), tensor, axes=_order(tensor.ndim, source, destination))
 

@@ -40,16 +40,16 @@ def imdecode(
         )
     if not 1 <= channels <= pixels.shape[2]:
         raise CallError(
-            "The image does not have so many channels",
+            "The image has fewer channels",
             param="channels",
             expected=f"1 to {pixels.shape[2]}",
             got=channels,
         )
     planes: Any = pixels[top:bottom, left:right, :channels].transpose(2, 0, 1)
-    for name, given in (("mean", mean), ("out", out)):
-        if given is not None and given.shape[given.ndim - 3 :] != planes.shape:
+    for name, operand in (("mean", mean), ("out", out)):
+        if operand is not None and operand.shape[operand.ndim - 3 :] != planes.shape:
             raise CallError(
-                f"The array {name}= does not have the shape of the image", expected=planes.shape, got=given.shape
+                f"The array {name}= does not have the shape of the image", expected=planes.shape, got=operand.shape
             )
     dtype = np.float32 if mean is None else mean.dtype
     planes = planes.astype(dtype) - (0 if mean is None else mean.asnumpy())

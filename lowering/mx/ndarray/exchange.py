@@ -60,12 +60,12 @@ def from_dlpack(dlpack: Any) -> NDArray:
     capsule that was taken; TooWideError for numbers that need 64 bits, where they are off.
     """
     context = current_context()
-    given = dlpack if hasattr(dlpack, "__dlpack__") else _Capsule(dlpack, context)
+    producer = dlpack if hasattr(dlpack, "__dlpack__") else _Capsule(dlpack, context)
     try:
-        memory = _in_memory(given)
-        if memory is not None and (given is not dlpack or is_narrowed(memory.dtype)):  # a capsule is taken once
+        memory = _in_memory(producer)
+        if memory is not None and (producer is not dlpack or is_narrowed(memory.dtype)):  # a capsule is taken once
             return like_jax(as_jax(memory), context)
-        return like_jax(jax.dlpack.from_dlpack(given), context)
+        return like_jax(jax.dlpack.from_dlpack(producer), context)
     except (TypeError, ValueError, jax.errors.JaxRuntimeError) as error:  # in the words of JAX's and NumPy's functions
         if isinstance(error, NNVMError):
             raise
@@ -73,12 +73,12 @@ def from_dlpack(dlpack: Any) -> NDArray:
         raise NotAnArrayError(problem, got=type(dlpack).__name__) from None
 
 
-def _in_memory(given: Any) -> np.ndarray | None:
-    """Return an array as NumPy has it, which tells 64 bits: JAX narrows them without a word. None where NumPy has no
-    such array: on another device, or of another dtype."""
-    if given.__dlpack_device__()[0] != _DEVICES["cpu"]:
+def _in_memory(producer: Any) -> np.ndarray | None:
+    """Return an array in NumPy's memory, which keeps 64 bits: JAX narrows them silently. None where NumPy cannot hold
+    it: on another device, or of another dtype."""
+    if producer.__dlpack_device__()[0] != _DEVICES["cpu"]:
         return None
     try:
-        return np.from_dlpack(given)
+        return np.from_dlpack(producer)
     except (BufferError, RuntimeError):
         return None

@@ -1,4 +1,4 @@
-"""MXNet's sparse arrays: dense inside, with one warning, and shown as sparse ones, with parts where they are asked for.
+"""MXNet's sparse arrays: dense inside, with one warning, and shown as sparse ones, with their parts.
 Operators on dense arrays give equal numbers."""
 
 from __future__ import annotations
@@ -303,19 +303,19 @@ def adagrad_update(
     return out
 
 
-def _is_shape(given: Any) -> bool:
-    return isinstance(given, tuple) and all(isinstance(size, int | np.integer) for size in given)
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(size, int | np.integer) for size in value)
 
 
-def _stored(given: Any, shape: Sequence[int] | None, ctx: ContextLike, dtype: DType, stype: str) -> Any:
-    """Return zeros of a shape, or an array's values, shown with a storage type. Raises CreationError where another
-    shape is asked for, too."""
-    own = given if _is_shape(given) else np.shape(given)
+def _stored(source: Any, shape: Sequence[int] | None, ctx: ContextLike, dtype: DType, stype: str) -> Any:
+    """Return zeros of a shape, or an array's values, shown with a storage type. Raises CreationError where `shape` is
+    another."""
+    own = source if _is_shape(source) else np.shape(source)
     if shape is not None and tuple(shape) != tuple(own):
         raise CreationError(f"Shape mismatch detected. {tuple(own)} v.s. {tuple(shape)}", fix="Leave shape= out.")
-    if _is_shape(given):
-        return dense_zeros(given, ctx, dtype, stype)
-    whole = given.toarray() if hasattr(given, "toarray") else given  # SciPy's
+    if _is_shape(source):
+        return dense_zeros(source, ctx, dtype, stype)
+    whole = source.toarray() if hasattr(source, "toarray") else source  # SciPy's
     return stored_as(dense_array(whole, ctx, dtype or getattr(whole, "dtype", None)), stype)
 
 
@@ -327,17 +327,17 @@ def _of(shape: tuple[int, ...], make: Callable[[], SparseArray], ctx: ContextLik
         raise CallError(f"The numbers do not fit a sparse array of shape {shape}: {error}") from None
 
 
-def _numpy(given: Any) -> np.ndarray:
+def _numpy(places: Any) -> np.ndarray:
     """Return places in NumPy's memory, as whole numbers."""
-    return (given.asnumpy() if isinstance(given, NDArray) else np.asarray(given)).astype(np.int64)
+    return (places.asnumpy() if isinstance(places, NDArray) else np.asarray(places)).astype(np.int64)
 
 
-def _numbers(given: Any, dtype: DType) -> np.ndarray:
+def _numbers(source: Any, dtype: DType) -> np.ndarray:
     """Return values in NumPy's memory: of no dtype of their own, in float32."""
-    if isinstance(given, NDArray):
-        values = given.asnumpy()
+    if isinstance(source, NDArray):
+        values = source.asnumpy()
     else:
-        values = np.asarray(given, None if hasattr(given, "dtype") else np.float32)
+        values = np.asarray(source, None if hasattr(source, "dtype") else np.float32)
     return values if dtype is None else values.astype(dtype)
 
 

@@ -1,4 +1,4 @@
-"""MXNet's storage types: what is asked for is checked, and arrays are dense all the same."""
+"""MXNet's storage types are checked, and arrays are dense all the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class StorageError(CallError, ValueError):
 
 
 class DenseWarning(UserWarning):
-    """A sparse array was asked for, and a dense one was made."""
+    """Warns that a dense array was made instead of a sparse one."""
 
 
 @cache

@@ -43,8 +43,8 @@ def expanded(key: Any, shape: tuple[int, ...]) -> Key:
     if sum(1 for entry in entries if entry is Ellipsis) > 1:
         raise SymbolIndexError("Cannot use more than one ellipsis (`...`) for indexing")
     dots = next((i for i, entry in enumerate(entries) if entry is Ellipsis), len(entries))
-    rest = [slice(None)] * (len(shape) - used)
-    entries = [*entries[:dots], *rest, *(entry for entry in entries[dots:] if entry is not Ellipsis)]
+    whole_axes = [slice(None)] * (len(shape) - used)
+    entries = [*entries[:dots], *whole_axes, *(entry for entry in entries[dots:] if entry is not Ellipsis)]
     axis, full = 0, []
     for entry in entries:
         if entry is None:
@@ -63,11 +63,11 @@ def without_masks(key: Any, shape: tuple[int, ...]) -> Key:
     their place. Raises SymbolIndexError, an IndexError, for a mask that does not fit the axes that it covers."""
     entries: list[Any] = []
     axis = 0
-    given = key if isinstance(key, tuple) else (key,)
-    if all(map(_is_basic, given)):
-        return given
-    covered = sum(_axes_of(entry) for entry in given)
-    for entry in given:
+    key_entries = key if isinstance(key, tuple) else (key,)
+    if all(map(_is_basic, key_entries)):
+        return key_entries
+    covered = sum(_axes_of(entry) for entry in key_entries)
+    for entry in key_entries:
         if entry is Ellipsis:
             axis += len(shape) - covered
         elif (mask := _mask(entry)) is None:
@@ -107,7 +107,7 @@ def with_an_axis(key: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], Key
     all of its bools are true, else none."""
     entries = key if isinstance(key, tuple) else (key,)
     first = next(i for i, entry in enumerate(entries) if _is_bool(entry))
-    before, after = ([each for each in part if not _is_bool(each)] for part in (entries[:first], entries[first:]))
+    before, after = ([entry for entry in part if not _is_bool(entry)] for part in (entries[:first], entries[first:]))
     dots = any(entry is Ellipsis for entry in before)
     axis = len(shape) - sum(map(_axes_of, after)) if dots else sum(map(_axes_of, before))
     taken = np.zeros(int(all(map(bool, filter(_is_bool, entries)))), np.int64)

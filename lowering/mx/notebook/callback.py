@@ -1,4 +1,4 @@
-"""`mx.notebook.callback`: what a training run says, as tables of pandas and as curves of Bokeh in a notebook."""
+"""`mx.notebook.callback`: metrics of a training run, as tables of pandas and as curves of Bokeh in a notebook."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _metrics_of(param: BatchEndParam) -> dict[str, float]:
 
 
 class PandasLogger:
-    """Keeps what training says as tables of pandas: `train_df` and `eval_df` of metrics and speed, `epoch_df` of times.
+    """Keeps metrics as tables of pandas: `train_df` and `eval_df` of metrics and speed, `epoch_df` of times.
 
     batch_size: of the data. frequent: every how many batches there is a row of `train_df`. `module.fit(...,
     **logger.callback_args())` fills them. Raises MissingExtraError without pandas.
@@ -119,8 +119,8 @@ class PandasLogger:
 
 
 class LiveBokehChart:
-    """A chart of Bokeh in a notebook, which is drawn anew while training runs. A subclass says `setup_chart()`, which
-    shows it and returns its handle, and `update_chart_data()`.
+    """A chart of Bokeh in a notebook, which is drawn anew while training runs. A subclass defines `setup_chart()`,
+    which shows it and returns its handle, and `update_chart_data()`.
 
     pandas_logger: where the data are; None makes one of batch_size and frequent. metric_name: what is drawn.
     display_freq: seconds between two drawings. Raises MissingExtraError without Bokeh.
@@ -145,11 +145,11 @@ class LiveBokehChart:
         self.handle = self.setup_chart()
 
     def setup_chart(self) -> Any:
-        """Show the chart; a subclass says how."""
+        """Show the chart; a subclass defines it."""
         raise NotImplementedError(f"{type(self).__name__} must define setup_chart(self)")
 
     def update_chart_data(self, *_: Any) -> None:
-        """Put new values into the chart; a subclass says which."""
+        """Put new values into the chart; a subclass defines it."""
         raise NotImplementedError(f"{type(self).__name__} must define update_chart_data(self)")
 
     def interval_elapsed(self) -> bool:
@@ -179,7 +179,7 @@ class LiveBokehChart:
 
 
 class LiveTimeSeries(LiveBokehChart):
-    """A line of the values that `update_chart_data(value)` is told, by the time since it was made. fig_params: Bokeh's,
+    """A line of the values of `update_chart_data(value)`, by the time since it was made. fig_params: Bokeh's,
     of the figure."""
 
     def __init__(self, **fig_params: Any):
@@ -258,7 +258,7 @@ class LiveLearningCurve(LiveBokehChart):
 def args_wrapper(*args: Any) -> dict[str, Sequence[Any]]:
     """The callbacks of several objects together, as keywords of `fit`: each a list."""
     callbacks: defaultdict[str, list[Any]] = defaultdict(list)
-    for each in args:
-        for name, callback in each.callback_args().items():
+    for owner in args:
+        for name, callback in owner.callback_args().items():
             callbacks[name].append(callback)
     return dict(callbacks)

@@ -92,9 +92,9 @@ def average(
     op: Operators, a: Any, axis: AxisLike = None, weights: Any = None, returned: bool = False, out: Any = None
 ) -> Any:
     """The weighted mean over axes. returned: the sum of the weights, too."""
-    given = (a,) if weights is None else (a, weights)
-    found = op("_npi_average", *given, axis=axis, returned=returned, weighted=weights is not None, out=out)
-    return found[0] if isinstance(found, list) and not returned else found
+    inputs = (a,) if weights is None else (a, weights)
+    results = op("_npi_average", *inputs, axis=axis, returned=returned, weighted=weights is not None, out=out)
+    return results[0] if isinstance(results, list) and not returned else results
 
 
 def argmax(op: Operators, a: Any, axis: int | None = None, out: Any = None) -> Any:
@@ -177,8 +177,8 @@ def bincount(op: Operators, x: Any, weights: Any = None, minlength: int = 0) -> 
         raise SymbolTypeError("Input data should be NDarray", got=type(x).__name__)
     if minlength < 0:
         raise DialectValueError("Minlength value should greater than 0", got=minlength)
-    given = (x,) if weights is None else (x, weights)
-    return op("_npi_bincount", *given, minlength=minlength, has_weights=weights is not None)
+    inputs = (x,) if weights is None else (x, weights)
+    return op("_npi_bincount", *inputs, minlength=minlength, has_weights=weights is not None)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

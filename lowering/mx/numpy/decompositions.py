@@ -46,12 +46,12 @@ def norm(op: Operators, x: Any, ord: Any = None, axis: AxisLike = None, keepdims
 def _largest_sum(op: Operators, x: Any, ord: Any, axis: tuple[int, int], keepdims: bool) -> Any:
     """Return the largest, or for a negative order the smallest, sum of a row or a column."""
     rows, columns = axis
-    summed, left = (columns, rows) if ord in ("inf", "-inf") else (rows, columns)
-    if not keepdims and left > summed:
-        left -= 1
+    summed, kept_axis = (columns, rows) if ord in ("inf", "-inf") else (rows, columns)
+    if not keepdims and kept_axis > summed:
+        kept_axis -= 1
     sums = axis_reductions.sum(op, apply_unary(op, "abs", x), axis=summed, keepdims=keepdims)
     extreme = axis_reductions.max if ord in ("inf", 1) else axis_reductions.min
-    return extreme(op, sums, axis=left, keepdims=keepdims)
+    return extreme(op, sums, axis=kept_axis, keepdims=keepdims)
 
 
 def svd(op: Operators, a: Any) -> Any:

@@ -209,7 +209,7 @@ def multinomial(op: Operators, n: int, pvals: Any, size: ShapeLike | None = None
         return op("_npi_multinomial", pvals, pvals=None, n=n, size=size)
     if isinstance(pvals, np.ndarray):
         raise DialectValueError("numpy ndarray is not supported!", fix="np.array(pvals)")
-    if any(isinstance(each, list) for each in pvals):
+    if any(isinstance(probability, list) for probability in pvals):
         raise DialectValueError("object too deep for desired array")
     return op("_npi_multinomial", n=n, pvals=tuple(pvals), size=size)
 

@@ -98,19 +98,19 @@ def apply_unary(op: Operators, name: str, x: Any, out: Any = None) -> Any:
 def apply_binary(op: Operators, name: str, x1: Any, x2: Any, out: Any = None) -> Any:
     """What a row of BINARY makes of arrays and numbers. Raises SymbolTypeError, a TypeError, for all else."""
     row, kind = BINARY[name], op.kind
-    given = {} if out is None else {"out": out}
+    options = {} if out is None else {"out": out}
     if isinstance(x1, kind):
         if isinstance(x2, kind):
-            return op(row.arrays, x1, x2, **given)
+            return op(row.arrays, x1, x2, **options)
         if is_number(x2):
             _warn_of_cut(op, name, x1, x2)
-            return op(row.right, x1, **_scalar(op, x2, x2), **given)
+            return op(row.right, x1, **_scalar(op, x2, x2), **options)
     elif is_number(x1):
         if isinstance(x2, kind):
             _warn_of_cut(op, name, x2, x1)
-            return op(row.left, x2, **_scalar(op, x1, x2), **given)
+            return op(row.left, x2, **_scalar(op, x1, x2), **options)
         if is_number(x2):
-            return getattr(np, name)(x1, x2, **given)
+            return getattr(np, name)(x1, x2, **options)
     raise unsupported(x1 if isinstance(x2, kind) or is_number(x2) else x2)
 
 
@@ -127,7 +127,7 @@ def _warn_of_cut(op: Operators, name: str, array: Any, *numbers: Any) -> None:
 
 
 def _scalar(op: Operators, number: Any, right: Any) -> dict[str, Any]:
-    """Return the parameters of an operator with a number. A graph says whether what stands on the right is whole, as
+    """Return the parameters of an operator with a number. A graph stores whether the number on the right is whole, as
     MXNet's does."""
     if not op.symbolic:
         return {"scalar": float(number)}
@@ -161,9 +161,9 @@ _UFUNC_DEFAULTS = {"where": True, "casting": "same_kind", "order": "K", "dtype":
 """Arguments of NumPy's functions of elements, with the one value of each that MXNet's take."""
 
 
-def _check_ufunc(name: str, given: dict[str, Any]) -> None:
+def _check_ufunc(name: str, arguments: dict[str, Any]) -> None:
     """Raise TypeError or UnsupportedError for arguments that MXNet's functions of elements do not take."""
-    for key, value in given.items():
+    for key, value in arguments.items():
         if key not in _UFUNC_DEFAULTS:
             raise SymbolTypeError(f"{name}() got an unexpected keyword argument {key!r}")
         if key == "dtype" and value is not None:
@@ -175,7 +175,7 @@ def _check_ufunc(name: str, given: dict[str, Any]) -> None:
 
 
 def _rounded(op: Operators, x: Any, decimals: int = 0, out: Any = None, **kwargs: Any) -> Any:
-    """Each element rounded to so many decimals, half to even."""
+    """Each element rounded to a number of decimals, half to even."""
     if is_number(x):
         return np.around(x, decimals)
     if not isinstance(x, op.kind):

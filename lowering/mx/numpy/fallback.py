@@ -48,37 +48,37 @@ class NoGradientError(GradientError, ValueError):
 
 
 def by_numpy(function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
-    """What a function of NumPy's gives for arrays of the dialect: such arrays, and NumPy's own numbers.
+    """Call a function of NumPy's with arrays of the dialect; it returns arrays of the dialect, and NumPy's own numbers.
 
     Raises NoGradientError, a ValueError, where one of them is on the tape.
     """
-    found: list[NDArray] = []
-    own_args, own_kwargs = _in_numpy(args, found), _in_numpy(kwargs, found)
-    if recording.is_recording() and any(array.entry is not None for array in found):
+    arrays: list[NDArray] = []
+    own_args, own_kwargs = _in_numpy(args, arrays), _in_numpy(kwargs, arrays)
+    if recording.is_recording() and any(array.entry is not None for array in arrays):
         problem = f"Falling back to NumPy operator {name} with autograd active is not supported"
         raise NoGradientError(problem, fix="Call it outside of the record section, or on x.detach().")
     if "interpolation" in own_kwargs:  # NumPy's name of it today
         own_kwargs["method"] = own_kwargs.pop("interpolation")
     result = function(*own_args, **own_kwargs)
-    return _back(result, found[0].ctx) if found else result
+    return _back(result, arrays[0].ctx) if arrays else result
 
 
-def _in_numpy(given: Any, found: list[NDArray]) -> Any:
-    """Return arrays in tuples, lists and dicts in NumPy's memory. found: receives them."""
-    if isinstance(given, NDArray):
-        found.append(given)
-        return np.array(host(given.cell))
-    if isinstance(given, list | tuple):
-        return type(given)(_in_numpy(each, found) for each in given)
-    return {name: _in_numpy(value, found) for name, value in given.items()} if isinstance(given, dict) else given
+def _in_numpy(values: Any, arrays: list[NDArray]) -> Any:
+    """Return arrays in tuples, lists and dicts in NumPy's memory. arrays: receives them."""
+    if isinstance(values, NDArray):
+        arrays.append(values)
+        return np.array(host(values.cell))
+    if isinstance(values, list | tuple):
+        return type(values)(_in_numpy(item, arrays) for item in values)
+    return {name: _in_numpy(value, arrays) for name, value in values.items()} if isinstance(values, dict) else values
 
 
 def _back(result: Any, ctx: ContextLike) -> Any:
     if isinstance(result, np.ndarray):
         return from_host(result, ctx) if result.dtype.kind in "biufV" else result
     if isinstance(result, list):
-        return [_back(each, ctx) for each in result]
-    return tuple(_back(each, ctx) for each in result) if isinstance(result, tuple) else result
+        return [_back(item, ctx) for item in result]
+    return tuple(_back(item, ctx) for item in result) if isinstance(result, tuple) else result
 
 
 def function_of_numpy(name: str, module: Any = np) -> Callable[..., Any]:

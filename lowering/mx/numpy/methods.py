@@ -24,7 +24,7 @@ def _operation(function: str, reflected: bool) -> Callable[[Any, Any], Any]:
 
 
 class Methods:
-    """Offers the methods. A subclass says which operators they call."""
+    """The methods. A subclass sets the operators that they call."""
 
     __slots__ = ()
 
@@ -64,7 +64,7 @@ class Methods:
         return rearranging.matmul(self._op, other, self)
 
     def reshape(self, *shape: ShapeLike, order: str = "C") -> Self:
-        """The elements in another shape, of which one size may be -1."""
+        """The elements in another shape, in which one size may be -1."""
         require_order(order)
         if not shape:
             raise SymbolTypeError("reshape() takes exactly 1 argument (0 given)")
@@ -96,7 +96,7 @@ class Methods:
         return rearranging.squeeze(self._op, self, axis)
 
     def repeat(self, repeats: Any, axis: int | None = None) -> Self:
-        """Each element so many times."""
+        """Each element repeated."""
         return rearranging.repeat(self._op, self, repeats, axis)
 
     def take(self, indices: Any, axis: int | None = None, mode: str = "raise") -> Self:
@@ -124,7 +124,7 @@ class Methods:
         return elementwise.clip(self._op, self, min, max, out)
 
     def round(self, decimals: int = 0, out: Any = None, **kwargs: Any) -> Self:
-        """Each element rounded to so many decimals."""
+        """Each element rounded to a number of decimals."""
         return elementwise.FUNCTIONS["round"](self._op, self, decimals, out)
 
     def cumsum(self, axis: int | None = None, dtype: DType = None, out: Any = None) -> Self:

@@ -107,7 +107,7 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
         values = host(self.cell)
         text, at = repr(values), "" if self.ctx.device_type == "cpu" else f", ctx={self.ctx}"
         text = _DTYPE.sub(")", text)
-        if values.size and ", shape=" in text:  # which NumPy says from 2.2 on
+        if values.size and ", shape=" in text:  # which NumPy adds from 2.2 on
             text = text[: text.rindex(", shape=")] + ")"
         shows_itself = values.dtype == np.float32 or (values.dtype == np.bool_ and values.size)
         dtype = "" if shows_itself else f", dtype={values.dtype}"

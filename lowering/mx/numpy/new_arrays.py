@@ -49,11 +49,11 @@ def array(object: Any, dtype: DType = None, ctx: ContextLike = None) -> Any:
     return from_host(np.asarray(values, _dtype(dtype)), ctx)
 
 
-def _numbers_of(given: Any) -> Any:
+def _numbers_of(value: Any) -> Any:
     """Return lists without arrays of this module inside, which NumPy would take element by element."""
-    if isinstance(given, NDArray):
-        return host(given.cell)
-    return [_numbers_of(each) for each in given] if isinstance(given, list | tuple) else given
+    if isinstance(value, NDArray):
+        return host(value.cell)
+    return [_numbers_of(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _dtype(dtype: DType, default: Any = np.float32) -> np.dtype:
@@ -69,13 +69,13 @@ def _filled(shape: ShapeLike, value: Any, dtype: DType, ctx: ContextLike) -> Any
 
 
 def zeros(shape: ShapeLike, dtype: DType = None, order: str = "C", ctx: ContextLike = None) -> Any:
-    """Zeros, float32 unless dtype says another."""
+    """Zeros, by default float32."""
     require_order(order)
     return _filled(shape, 0, dtype, ctx)
 
 
 def ones(shape: ShapeLike, dtype: DType = np.float32, order: str = "C", ctx: ContextLike = None) -> Any:
-    """Ones, float32 unless dtype says another."""
+    """Ones, by default float32."""
     require_order(order)
     return _filled(shape, 1, dtype, ctx)
 
@@ -102,13 +102,13 @@ def full(
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DType = None, ctx: ContextLike = None) -> Any:
-    """Numbers from start, or from 0 where stop is left out, to below stop; float32 unless dtype says another."""
+    """Numbers from start, or from 0 where stop is left out, to below stop; by default float32."""
     if stop is None:
         start, stop = 0, start
     if start is None or stop is None:
         raise DialectValueError("start and stop cannot be both None")
     step = 1 if step is None else step
-    start, stop, step = (each.item() if isinstance(each, NDArray) else each for each in (start, stop, step))
+    start, stop, step = (number.item() if isinstance(number, NDArray) else number for number in (start, stop, step))
     if step == 0:
         raise StepError("step cannot be 0")
     kind = _dtype(dtype)
@@ -195,7 +195,7 @@ hanning, hamming, blackman = map(_window, ("hanning", "hamming", "blackman"))
 
 
 def genfromtxt(*args: Any, **kwargs: Any) -> Any:
-    """The numbers of a text file, in float32 unless dtype= says another, as `numpy.genfromtxt` reads them."""
+    """The numbers of a text file, by default in float32, as `numpy.genfromtxt` reads them."""
     kwargs["dtype"] = _dtype(kwargs.get("dtype"))
     return array(np.genfromtxt(*args, **kwargs), ctx=kwargs.pop("ctx", None))
 
@@ -227,7 +227,7 @@ def unravel_index(indices: Any, shape: ShapeLike, order: str = "C") -> Any:
     if is_number(indices):
         return np.unravel_index(int(indices), shape)
     return tuple(
-        from_host(each.astype(indices.dtype), indices.ctx) for each in np.unravel_index(host(indices.cell), shape)
+        from_host(row.astype(indices.dtype), indices.ctx) for row in np.unravel_index(host(indices.cell), shape)
     )
 
 

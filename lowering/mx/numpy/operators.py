@@ -1,4 +1,4 @@
-"""How functions of the NumPy dialect call operators: on arrays at once, or on symbols, of which they build a graph.
+"""How functions of the NumPy dialect call operators: on arrays at once, or on symbols, which makes a graph.
 
 Each function is written once, with the operators to call as its first parameter, and bound to those of arrays for
 `mx.np`, to those of symbols for `mx.sym.np`.
@@ -71,7 +71,7 @@ def bound(function: Callable[..., Any], operators: Operators, name: str = "") ->
             raise SymbolTypeError(problem, expected=", ".join(names)) from None
 
     shown = [
-        each.replace(annotation=inspect.Parameter.empty) for each in inspect.signature(function).parameters.values()
+        param.replace(annotation=inspect.Parameter.empty) for param in inspect.signature(function).parameters.values()
     ]
     call.__signature__ = inspect.Signature(shown[1:])  # pyright: ignore[reportAttributeAccessIssue]
     call.__name__ = call.__qualname__ = name or function.__name__.rstrip("_")
@@ -120,7 +120,7 @@ def _of_operator(op: Operators, operator: str, name: str) -> Callable[..., Any]:
 
 
 class Group:
-    """Functions of operators as attributes, made when they are first asked for, and others.
+    """Functions of operators as attributes, made when they are first used, and others.
 
     name: of the group, for errors. prefix: of the operators' names. further: other attributes.
     """

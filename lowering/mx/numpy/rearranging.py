@@ -22,7 +22,7 @@ from symjax_nnvm.errors import SymbolIndexError, SymbolTypeError
 
 
 def reshape(op: Operators, a: Any, newshape: Any, order: str = "C", out: Any = None) -> Any:
-    """The elements in another shape, of which one size may be -1."""
+    """The elements in another shape, in which one size may be -1."""
     return op("_np_reshape", a, newshape=newshape, order=order, out=out)
 
 
@@ -81,7 +81,7 @@ def broadcast_to(op: Operators, array: Any, shape: ShapeLike) -> Any:
 
 
 def repeat(op: Operators, a: Any, repeats: Any, axis: int | None = None) -> Any:
-    """Each element so many times, along an axis or of the flat array."""
+    """Each element repeated, along an axis or of the flat array."""
     return op("_np_repeat", a, repeats=repeats, axis=axis)
 
 
@@ -185,18 +185,18 @@ def _parts(indices_or_sections: Any) -> tuple[list[int], int]:
     raise DialectValueError("indices_or_sections must be either int, or tuple / list / set of ints")
 
 
-def _listed(found: Any) -> list[Any]:
-    return found if isinstance(found, list) else [found] if not hasattr(found, "list_outputs") else list(found)
+def _listed(out: Any) -> list[Any]:
+    return out if isinstance(out, list) else [out] if not hasattr(out, "list_outputs") else list(out)
 
 
 def array_split(op: Operators, ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """Parts along an axis: so many, the first ones a row longer where need be, or between indices."""
+    """Parts along an axis: a number of parts, the first ones a row longer if needed, or parts between indices."""
     indices, sections = _parts(indices_or_sections)
     return _listed(op("_npi_split", ary, indices=indices, axis=axis, squeeze_axis=False, sections=sections))
 
 
 def split(op: Operators, ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """Parts along an axis: so many of one size, or between indices. Raises DialectValueError, a ValueError."""
+    """Equal parts along an axis, or parts between indices. Raises DialectValueError, a ValueError."""
     _, sections = _parts(indices_or_sections)
     if sections and not op.symbolic and ary.shape[axis] % sections:
         raise DialectValueError("array split does not result in an equal division")
@@ -215,7 +215,7 @@ def _split_along(name: str, axis: int) -> Callable[..., Any]:
         return split(op, ary, indices_or_sections, 0 if name == "hsplit" and ary.ndim == 1 else axis)
 
     function.__name__ = name
-    function.__doc__ = f"Parts along axis {axis}: so many of one size, or between indices."
+    function.__doc__ = f"Parts along axis {axis}: a number of equal parts, or parts between indices."
     return function
 
 
@@ -280,9 +280,9 @@ def unique(
 ) -> Any:
     """The different elements in order, or rows along an axis; with where they are, what they make, how often they
     come."""
-    wanted = {"return_index": return_index, "return_inverse": return_inverse, "return_counts": return_counts}
-    found = op("_npi_unique", ar, **wanted, axis=axis)
-    return tuple(found) if isinstance(found, list) else found
+    flags = {"return_index": return_index, "return_inverse": return_inverse, "return_counts": return_counts}
+    results = op("_npi_unique", ar, **flags, axis=axis)
+    return tuple(results) if isinstance(results, list) else results
 
 
 def diff(op: Operators, a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
@@ -295,7 +295,7 @@ def diff(op: Operators, a: Any, n: int = 1, axis: int = -1, prepend: Any = None,
 def ediff1d(op: Operators, ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """The differences of neighbours in the flat array, with numbers or arrays before and behind."""
     begin, end = isinstance(to_begin, op.kind), isinstance(to_end, op.kind)
-    ends = [value for value, given in ((to_begin, begin), (to_end, end)) if given]
+    ends = [value for value, is_array in ((to_begin, begin), (to_end, end)) if is_array]
     numbers = {"to_begin_scalar": None if begin else to_begin, "to_end_scalar": None if end else to_end}
     return op("_npi_ediff1d", ary, *ends, to_begin_arr_given=begin, to_end_arr_given=end, **numbers)
 
@@ -328,11 +328,11 @@ def insert(op: Operators, arr: Any, obj: Any, values: Any, axis: int | None = No
     if not number and not isinstance(values, op.kind):
         raise SymbolTypeError(f"'values' can not support type {type(values)}")
     index = _index(obj, op.kind)
-    given, params = ((arr,), {"val": values}) if number else ((arr, values), {})
+    inputs, params = ((arr,), {"val": values}) if number else ((arr, values), {})
     if index is None:
-        return op("_npi_insert_tensor", *given, obj, axis=axis, **params)
+        return op("_npi_insert_tensor", *inputs, obj, axis=axis, **params)
     operator = "_npi_insert_slice" if isinstance(obj, slice) else "_npi_insert_scalar"
-    return op(operator, *given, axis=axis, **index, **params)
+    return op(operator, *inputs, axis=axis, **index, **params)
 
 
 def tril(op: Operators, m: Any, k: int = 0) -> Any:

@@ -82,14 +82,14 @@ def uniform_n(
     return drawn(op, "uniform_n", {"low": low, "high": high}, batch_shape, dtype=dtype or "float32", ctx=ctx)
 
 
-OWN = {each.__name__: each for each in (reshape, nonzero, constraint_check)}
-RANDOM = {each.__name__: each for each in (bernoulli, normal_n, uniform_n)}
+OWN = {function.__name__: function for function in (reshape, nonzero, constraint_check)}
+RANDOM = {function.__name__: function for function in (bernoulli, normal_n, uniform_n)}
 """Those of `mx.npx.random`."""
 
 
 def extension(owner: str, op: Operators) -> Group:
     """The functions of `mx.npx` of arrays, or of symbols. owner: its name."""
     functions = {name: bound(function, op) for name, function in OWN.items()}
-    random = Group(f"{owner}.random", op, (), "", **{name: bound(each, op) for name, each in RANDOM.items()})
+    random = Group(f"{owner}.random", op, (), "", **{name: bound(function, op) for name, function in RANDOM.items()})
     image = Group(f"{owner}.image", op, IMAGE_NAMES, "_npx__image_")
     return Group(owner, op, NAMES, "_npx_", **functions, random=random, image=image)

@@ -88,8 +88,8 @@ def export_model(
     if dynamic_input_shapes is not None and not dynamic:
         raise CallError("dynamic_input_shapes is given without dynamic", fix="export_model(..., dynamic=True)")
     if dynamic:
-        given = [[None] * len(shape) for shape in shapes.values()] if dynamic_input_shapes is None else None
-        open_shapes = _by_name("dynamic_input_shapes", given or dynamic_input_shapes, names)
+        all_open = [[None] * len(shape) for shape in shapes.values()] if dynamic_input_shapes is None else None
+        open_shapes = _by_name("dynamic_input_shapes", all_open or dynamic_input_shapes, names)
         shapes = _with_names(net, arrays, shapes, open_shapes)
     model = to_onnx(symbol, arrays, shapes=shapes, dtypes=dtypes)
     if run_shape_inference:
@@ -189,7 +189,7 @@ def _with_names(
         batch = f"batch_{shapes[name][0]}" if len({shape[0] for shape in shapes.values() if shape}) > 1 else "batch"
         own = [batch, *(f"{name}_{axis}" for axis in range(1, len(sizes)))]
         named[name] = [
-            (known or own[axis]) if size is None else size
-            for axis, (size, known) in enumerate(zip(sizes, decided[name] or unnamed[name], strict=True))
+            (decided_size or own[axis]) if size is None else size
+            for axis, (size, decided_size) in enumerate(zip(sizes, decided[name] or unnamed[name], strict=True))
         ]
     return named

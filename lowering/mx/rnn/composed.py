@@ -104,7 +104,7 @@ class SequentialRNNCell(_Several):
 
 
 class BidirectionalCell(_Several):
-    """Two cells, the second of which runs from the last step to the first; the output has both side by side.
+    """Two cells: the second runs from the last step to the first, and the output has both results side by side.
 
     Args:
         l_cell: the cell that runs forwards.
@@ -244,12 +244,12 @@ class ZoneoutCell(ModifierCell):
         """One step."""
         output, after = self.base_cell(inputs, states)
 
-        def kept(rate: float, new: Symbol, old: Symbol) -> Symbol:
+        def mixed(rate: float, new: Symbol, old: Symbol) -> Symbol:
             return sym.where(sym.Dropout(sym.ones_like(new), p=rate), new, old) if rate else new
 
         before = sym.zeros_like(output) if self.prev_output is None else self.prev_output
-        self.prev_output = kept(self.zoneout_outputs, output, before)
-        return self.prev_output, [kept(self.zoneout_states, new, old) for new, old in zip(after, states, strict=True)]
+        self.prev_output = mixed(self.zoneout_outputs, output, before)
+        return self.prev_output, [mixed(self.zoneout_states, new, old) for new, old in zip(after, states, strict=True)]
 
 
 class ResidualCell(ModifierCell):

@@ -98,7 +98,7 @@ def _made(name: str, dtype: DType, values: Mapping[str, Any], more: Mapping[str,
 
 
 def zeros(shape: ShapeLike, dtype: DType = None, **kwargs: Any) -> Symbol:
-    """Zeros, float32 unless dtype says another."""
+    """Zeros, by default float32."""
     return _made("zeros", dtype, {"shape": shape}, kwargs)
 
 
@@ -123,7 +123,7 @@ def arange(
 ) -> Symbol:
     """Numbers from start to below stop, or from 0 to below start, each of them `repeat` times.
 
-    infer_range: the shape is what is asked of it.
+    infer_range: the shape comes from the graph.
     """
     values = {"start": start, "stop": str(stop), "step": step, "repeat": repeat, "infer_range": infer_range}
     return _made("arange", dtype, values, {"name": name})

@@ -55,7 +55,7 @@ class _Symbol(Methods, Symbol):
             problem = f"Only integer, slice, or tuple of these types are supported! Received key={key}"
             raise SymbolIndexError(problem, fix="F.np.take and F.npx.pick take symbols as indices.")
         bounds = [_bounds(entry) for entry in entries]
-        begin, end, step = (list(each) for each in zip(*bounds, strict=True))
+        begin, end, step = (list(column) for column in zip(*bounds, strict=True))
         part = self._op("_npi_slice", self, begin=begin, end=end, step=step)
         if isinstance(key, slice):
             return part
@@ -144,8 +144,8 @@ def linspace(
     ctx: ContextLike = None,
 ) -> Any:
     """num numbers at equal distances."""
-    made = _built("_npi_linspace", start=start, stop=stop, num=num, endpoint=endpoint, dtype=_dtype(dtype), ctx=ctx)
-    return (made, (stop - start) / (num - 1)) if retstep else made
+    numbers = _built("_npi_linspace", start=start, stop=stop, num=num, endpoint=endpoint, dtype=_dtype(dtype), ctx=ctx)
+    return (numbers, (stop - start) / (num - 1)) if retstep else numbers
 
 
 def logspace(

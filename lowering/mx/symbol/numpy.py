@@ -1,4 +1,4 @@
-"""`mx.sym.np` and `mx.sym.npx`: the functions of `mx.np` and `mx.npx` on symbols, of which they build graphs."""
+"""`mx.sym.np` and `mx.sym.npx`: the functions of `mx.np` and `mx.npx` on symbols, which make graphs."""
 
 from __future__ import annotations
 

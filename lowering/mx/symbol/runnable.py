@@ -1,4 +1,4 @@
-"""Symbols that know how to run: `net.bind`, `net.simple_bind`, `net.eval`."""
+"""Symbols that can run: `net.bind`, `net.simple_bind`, `net.eval`."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ class Symbol(GraphSymbol):
     ) -> Executor:
         """An executor with new arrays of the shapes that follow from those given by name; see `lowering.simple_bind`.
 
-        stype_dict: what the arrays are shown as, by default what their variables say; all are dense. shared_buffer:
-        nothing to do here: XLA plans the memory. kwargs: shapes, and names that the graph does not have, which nothing
-        reads. Raises BindError, which names those.
+        stype_dict: the storage types that the arrays show, by default those of their variables; all are dense.
+        shared_buffer: nothing to do here: XLA plans the memory. kwargs: shapes, and names that the graph does not have,
+        which nothing reads. Raises BindError, which names those.
         """
         context = as_context(ctx)
         _check_kind(shared_exec, Executor, "shared_exec", "an executor")
         _check_kind(shared_arg_names, list | tuple, "shared_arg_names", "a list of names")
-        held = self._simply_bound(
+        executor = self._simply_bound(
             kwargs,
             ctx=context.device,
             grad_req=self._requests(grad_req),
@@ -89,7 +89,7 @@ class Symbol(GraphSymbol):
         )
         storage = {**self._declared_storage(), **self._checked_storage(stype_dict)}
         gradients = {**storage, **dict.fromkeys(sparse_gradients(self.outputs, storage), "row_sparse")}
-        return Executor(held, self, context, storage, gradients)
+        return Executor(executor, self, context, storage, gradients)
 
     @checks_flags
     def bind(
@@ -109,15 +109,15 @@ class Symbol(GraphSymbol):
         for what, arrays in (("args", args), ("args_grad", args_grad), ("aux_states", aux_states)):
             expected = "a dict of NDArrays by name, or a list of them in the graph's order"
             _check_kind(arrays, Mapping | list | tuple, what, expected)
-        given = {"args": _cells(args), "args_grad": _cells(args_grad), "aux": _cells(aux_states)}
+        cells = {"args": _cells(args), "args_grad": _cells(args_grad), "aux": _cells(aux_states)}
         groups = _devices(group2ctx)
         if not group2ctx:
             _check_contexts(context, args, args_grad, aux_states)
         names, states = self.list_arguments(), self.list_auxiliary_states()
         network = as_symbol(with_policy(self, dtypes_of(names, args) | dtypes_of(states, aux_states)))
-        held = bind(network, context.device, grad_req=self._requests(grad_req), group2ctx=groups, **given)
+        executor = bind(network, context.device, grad_req=self._requests(grad_req), group2ctx=groups, **cells)
         storage = storage_of(names, args) | storage_of(states, aux_states)
-        return Executor(held, self, context, storage, storage_of(names, args_grad))
+        return Executor(executor, self, context, storage, storage_of(names, args_grad))
 
     def as_np_ndarray(self) -> Symbol:
         """Return the symbol in the NumPy dialect: its operators are those of mx.np."""
@@ -147,27 +147,27 @@ class Symbol(GraphSymbol):
         skip_infer: bool = False,
         **kwargs: Any,
     ) -> Symbol:
-        """The symbol itself; warns that the backend is not here. The other arguments tell a backend of the arrays."""
+        """The symbol itself; warns that the backend is not here. The other arguments describe arrays."""
         ask_for_backend(backend)
         return self
 
-    def _simply_bound(self, shapes: Mapping[str, Any], **given: Any) -> HeldExecutor:
+    def _simply_bound(self, shapes: Mapping[str, Any], **options: Any) -> HeldExecutor:
         """Return without the names that the graph does not have, if the others decide all shapes."""
-        network = as_symbol(with_policy(self, given["type_dict"] or {}))
+        network = as_symbol(with_policy(self, options["type_dict"] or {}))
         try:
-            return simple_bind(network, **given, **shapes)
+            return simple_bind(network, **options, **shapes)
         except BindError:
             inputs = self.list_inputs()
             read = {name: shape for name, shape in shapes.items() if name in inputs or name in _OPTIONS}
             if len(read) < len(shapes):
                 with suppress(BindError):
-                    return simple_bind(network, **given, **read)
+                    return simple_bind(network, **options, **read)
             raise
 
     def _declared_storage(self) -> dict[str, str]:
-        """Return the storage types that variables say, by name."""
-        said = {name: attrs.get("__storage_type__") for name, attrs in self.attr_dict().items()}
-        return {name: STORAGE[int(code)] for name, code in said.items() if code in ("1", "2")}
+        """Return the declared storage types of variables, by name."""
+        codes = {name: attrs.get("__storage_type__") for name, attrs in self.attr_dict().items()}
+        return {name: STORAGE[int(code)] for name, code in codes.items() if code in ("1", "2")}
 
     def _checked_storage(self, stype_dict: Any) -> Mapping[str, str]:
         """Return storage types by name. Raises CallError for a name of no input."""
@@ -179,7 +179,7 @@ class Symbol(GraphSymbol):
         return stype_dict or {}
 
     def _requests(self, grad_req: Any) -> Any:
-        """Return what is asked for of each argument; names that the graph does not have are left out, as MXNet does."""
+        """Return the request for each argument; names that the graph does not have are left out, as MXNet does."""
         if not isinstance(grad_req, Mapping) or not grad_req:
             return grad_req
         return {name: grad_req[name] for name in self.list_arguments() if name in grad_req} or None
@@ -193,9 +193,9 @@ class Symbol(GraphSymbol):
         numpy = is_np_shape()
         entries, *_ = infer_shapes(self.outputs, args, kwargs, numpy)
         named = dict(zip(self.list_arguments(), args, strict=False)) | kwargs
-        read, told = (shape_from_numpy, shape_to_numpy) if numpy else (shape_from_legacy, shape_to_legacy)
-        given = {name: read(tuple(shape)) for name, shape in named.items() if shape or (numpy and shape is not None)}
-        return tuple([told(shape) for shape in part] for part in shapes_mxnet_reports(self.outputs, entries, given))
+        read, show = (shape_from_numpy, shape_to_numpy) if numpy else (shape_from_legacy, shape_to_legacy)
+        shapes = {name: read(tuple(shape)) for name, shape in named.items() if shape or (numpy and shape is not None)}
+        return tuple([show(shape) for shape in part] for part in shapes_mxnet_reports(self.outputs, entries, shapes))
 
     def save(self, fname: str | Path, remove_amp_cast: bool = True) -> None:
         """Write the network to a file. remove_amp_cast: without the casts of AMP. Raises FileError, OSError."""
@@ -238,9 +238,9 @@ def _check_kind(value: object, kind: Any, param: str, expected: str) -> None:
         raise CallError("Wrong argument", param=param, expected=expected, got=f"{value!r:.80}")
 
 
-def _check_contexts(context: Context, *given: Given) -> None:
+def _check_contexts(context: Context, *groups: Given) -> None:
     """Raise MixedContextsError for arrays on another context than that of an executor."""
-    for arrays in given:
+    for arrays in groups:
         for array in arrays.values() if isinstance(arrays, Mapping) else arrays or ():
             if isinstance(array, NDArray) and array.context != context:
                 raise MixedContextsError(
@@ -250,11 +250,11 @@ def _check_contexts(context: Context, *given: Given) -> None:
                 )
 
 
-def _cells(given: Given) -> Any:
+def _cells(arrays: Given) -> Any:
     """Return arrays as what an executor shares: the cells of NDArrays."""
-    if isinstance(given, Mapping):
-        return {name: _cell(array) for name, array in given.items()}
-    return [_cell(array) for array in given] if isinstance(given, list | tuple) else given
+    if isinstance(arrays, Mapping):
+        return {name: _cell(array) for name, array in arrays.items()}
+    return [_cell(array) for array in arrays] if isinstance(arrays, list | tuple) else arrays
 
 
 def _cell(array: Any) -> Any:

@@ -38,8 +38,8 @@ class Row(NamedTuple):
 class Tape:
     """The calls that heads came from.
 
-    calls: the first first. leaves: those whose gradients are wanted. rows: of the calls. heads: where they are, None
-    for what no gradient goes through. numbers: of the calls.
+    calls: the first first. leaves: those whose gradients are wanted. rows: of the calls. heads: their places, None for
+    a head without a gradient. numbers: of the calls.
     """
 
     def __init__(self, heads: Sequence[Any], request: Callable[[Leaf], str]):
@@ -54,7 +54,7 @@ class Tape:
         leaf_places: dict[Leaf, Place | None] = {}
 
         def place(entry: Any) -> Place | None:
-            """Return where an entry is, None where no gradient goes there."""
+            """Return the place of an entry, None where it gets no gradient."""
             if type(entry) is tuple:
                 number = numbers[entry[0]]
                 return (number, entry[1]) if self.rows[number].wrt else None

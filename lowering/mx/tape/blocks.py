@@ -41,13 +41,13 @@ _is_number = lru_cache(lambda dtype: jnp.issubdtype(dtype, jnp.number))
 
 
 OpHook = tuple[Callable[[str, str, NDArray], Any], bool]
-"""(what is called with the names of a value and of its operator, and the value; whether inputs are told, too)."""
+"""(a function of the names of a value and of its operator, and the value; whether it gets inputs, too)."""
 
 
 class CachedProgram:
     """A symbol as a function of NDArrays, in the order of `list_inputs()`; what runs is compiled at the first call of
     its kind. data_names: the inputs that every call gives; the others are parameters. effort: as `Ways` takes it.
-    op_hook: is told of the operators of each forward pass."""
+    op_hook: is called for the operators of each forward pass."""
 
     def __init__(self, symbol: Symbol, data_names: Collection[str], effort: str | None = None):
         self._effort = effort
@@ -96,21 +96,21 @@ class CachedProgram:
         with nullcontext() if functions.in_segments else writing(*(cell for _, cell in written)):
             values = [array.value for array in arrays]
             args, aux = _listed(functions, self.names, values)
-            seen = []
+            reported = []
             if wrt or hook is not None:
                 run = functions.forward_keeping(is_train, monitored=hook is not None)
-                outputs, states, residuals, seen = run(args, aux, randomness)
+                outputs, states, residuals, reported = run(args, aux, randomness)
             else:
                 (outputs, states), residuals = functions.forward(is_train)(args, aux, randomness), None
             for i, cell in written:
                 cell.assign(states[i])
         results = [like_jax(output, context) for output in outputs]
         if hook is not None:
-            _tell(hook, functions, seen, context)
+            _tell(hook, functions, reported, context)
         if wrt:
             function = _Function(functions, self.symbol, self.names, is_train, hook is not None)
-            kept = {name: arrays[i] for name, i in self._states.items()} if functions.in_segments else {}
-            call = recording.Call(function, values, entries, randomness, outputs, kept, residuals)
+            state_arrays = {name: arrays[i] for name, i in self._states.items()} if functions.in_segments else {}
+            call = recording.Call(function, values, entries, randomness, outputs, state_arrays, residuals)
             for i, array in enumerate(results):
                 array.entry = (call, i)
         return results
@@ -127,13 +127,13 @@ class CachedProgram:
         where the call cannot wait."""
         device = context.device
         kinds = [(array.cell.shape, array.cell.dtype) for array in arrays]
-        asked = (is_train, is_wide(), chosen_effort(self._effort), _platform_of(device), wrt, *kinds)
-        function = self._waiting.get(asked)
+        key = (is_train, is_wide(), chosen_effort(self._effort), _platform_of(device), wrt, *kinds)
+        function = self._waiting.get(key)
         if function is None or function.functions.is_due:
             functions = self._functions_of(wrt, arrays, device)
             if functions.in_segments:
                 return None
-            function = self._waiting[asked] = _Function(functions, self.symbol, self.names, is_train)
+            function = self._waiting[key] = _Function(functions, self.symbol, self.names, is_train)
             function.draws, function.dtypes = functions.draws(is_train), [dtype for _, dtype in kinds]
         randomness = next_randomness() if function.draws else None
         if not function.kinds:  # the errors of a graph are raised here
@@ -171,14 +171,14 @@ def _listed(
     return [named[name] for name in functions.arg_names], [named[name] for name in functions.aux_names]
 
 
-def _tell(hook: OpHook, functions: ExecutorFunctions, seen: Sequence[Any], context: Context) -> None:
+def _tell(hook: OpHook, functions: ExecutorFunctions, reported: Sequence[Any], context: Context) -> None:
     """Call a hook for the operators of a monitored forward pass, in the order in which they ran."""
     callback, monitor_all = hook
     program = functions.program(True, monitored=True)
     for call in functions.calls(forward=True):
         if isinstance(call.value, str) or (call.of_input and not monitor_all):
             continue
-        value = call.value.in_(seen)
+        value = call.value.in_(reported)
         operator = program.program.index.nodes[program.forward_steps[call.value.number].nid].source.op
         if value is not None and operator is not None:
             callback(call.names[-1], operator.name, like_jax(value, context))
@@ -188,7 +188,7 @@ class _Function:
     """What computes calls on the tape, those that wait among them.
 
     names: of its inputs. family: the same of all that compute the same of other shapes. monitored: its values are kept,
-    too. tapes: so many different tapes called it. Of calls that
+    too. tapes: the number of different tapes that called it. Of calls that
     wait: dtypes: of the inputs. kinds: what has the shapes and dtypes of the outputs. draws: whether they draw random
     numbers.
     """

@@ -198,9 +198,9 @@ class Expression:
             onto: Arrays,
         ) -> Any:
             named = dict(zip(self.names, values, strict=True))
-            known = program.known_residuals(named, outputs) | program.states_now(states)
-            if known.keys() == set(program.residual_slots):
-                env = program.backward_values(outputs, known, key, heads, program.written_slots, onto)
+            residuals = program.known_residuals(named, outputs) | program.states_now(states)
+            if residuals.keys() == set(program.residual_slots):
+                env = program.backward_values(outputs, residuals, key, heads, program.written_slots, onto)
                 return program.collect_gradients(env), program.collect_states(env)
             args = {name: value for name, value in named.items() if name not in names}
             return program(args, {name: named[name] for name in names}, key, heads, onto)[1], {}
@@ -220,7 +220,7 @@ class Expression:
 
     def in_words_of_call(self, error: InferenceError, values: Sequence[jax.Array]) -> InferenceError:
         """Return the error of shapes or dtypes of these values with the names that the operator's inputs have."""
-        if self.calls_python:  # which is asked once
+        if self.calls_python:  # which is decided once
             return error
         names = _input_names_of_variables(self.symbol)
         variables: dict[str, Any] = {name: Symbol.create_variable(names[name]) for name in self.names}
@@ -241,7 +241,7 @@ class Expression:
 
 
 class OfAnyNumber:
-    """An expression of one operator of which some parameters are arguments: what changes from call to call, such as a
+    """An expression of one operator with some parameters as arguments: a change of such a parameter, for example the
     learning rate, compiles nothing anew. Equal to those that differ in nothing else. It has no gradients: the numbers
     are not in its graph."""
 
@@ -350,8 +350,8 @@ def _shared(expression: Expression) -> Expression:
     return expression
 
 
-def shared_expression(symbol: Symbol, given: int, is_train: bool, platform: str) -> Expression:
-    """The expression of a symbol over a0, a1, …; given: how many of them there are values for.
+def shared_expression(symbol: Symbol, count: int, is_train: bool, platform: str) -> Expression:
+    """The expression of a symbol over a0, a1, …; count: the number of them that have values.
 
     Raises CallError for variables that an operator made because an input was left out.
     """
@@ -359,8 +359,8 @@ def shared_expression(symbol: Symbol, given: int, is_train: bool, platform: str)
     expression = (
         new_expression if new_expression.calls_python else _shared(new_expression)
     )  # each call of a CustomOp has one of its own, as in MXNet
-    known = {variable_name(i) for i in range(given)}
-    missing = [name for name in expression.names if name not in known]
+    names = {variable_name(i) for i in range(count)}
+    missing = [name for name in expression.names if name not in names]
     if missing:
         operator = symbol.outputs[0].node.attrs.op
         inputs = [name.partition("_")[2] or name for name in missing]

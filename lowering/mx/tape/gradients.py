@@ -37,7 +37,7 @@ def require_array(array: object) -> None:
 
 
 def listed_arrays(arrays: Any) -> list[NDArray]:
-    """Arrays, of which there may be one. Raises NotAnArrayError for what is none."""
+    """One or several arrays as a list. Raises NotAnArrayError for other values."""
     if not isinstance(arrays, Iterable):
         require_array(arrays)
     listed = [arrays] if isinstance(arrays, NDArray) else list(arrays)
@@ -61,10 +61,10 @@ def computed_gradients(
     retain: whether the calls can be differentiated again. summed: receives those leaves of "add" whose old gradient is
     in the new one: Python has added it. may_wait: gradients may be None, and computed when the leaf's array is read.
     """
-    given, tape = _given(heads, head_grads), Tape([head.entry for head in heads], request)
+    ograds, tape = _given(heads, head_grads), Tape([head.entry for head in heads], request)
     gradients = None
     if not (retain and any(isinstance(call, WaitingCall) for call in tape.calls)):
-        values = [None if gradient is None else gradient.value for gradient in given]
+        values = [None if gradient is None else gradient.value for gradient in ograds]
         gradients = short_tape_gradients(tape, values, may_wait and not retain)
     if gradients is None:
         adding = {} if summed is None else _adding(tape)
@@ -78,7 +78,7 @@ def computed_gradients(
                         summed.add(adding[place])  # pyright: ignore[reportOptionalMemberAccess]
             return _gradients_of_call(call, wrt, head_grads, onto)
 
-        arrays = _by_calls(tape, heads, given, of_call, _sum)
+        arrays = _by_calls(tape, heads, ograds, of_call, _sum)
         gradients = {leaf: gradient.value for leaf, gradient in arrays.items()}
     if not retain:
         tape.forget()
@@ -89,9 +89,9 @@ def recorded_gradients(
     heads: Sequence[NDArray], head_grads: Any, request: Callable[[Leaf], str], *, retain: bool
 ) -> dict[Leaf, NDArray]:
     """Return the same as arrays that are on the tape."""
-    given, tape = _given(heads, head_grads), Tape([head.entry for head in heads], request)
+    ograds, tape = _given(heads, head_grads), Tape([head.entry for head in heads], request)
     with Scope(True, None):
-        gradients = _by_calls(tape, heads, given, partial(_recorded_of_call, tape), operator.add)
+        gradients = _by_calls(tape, heads, ograds, partial(_recorded_of_call, tape), operator.add)
     if not retain:
         tape.forget()
     return gradients
@@ -99,24 +99,24 @@ def recorded_gradients(
 
 def _given(heads: Sequence[NDArray], head_grads: Any) -> list[NDArray | None]:
     """Return a head gradient, or None, for each head."""
-    given = [None] * len(heads) if head_grads is None else listed_arrays(head_grads)
-    if len(given) != len(heads):
+    ograds = [None] * len(heads) if head_grads is None else listed_arrays(head_grads)
+    if len(ograds) != len(heads):
         problem = "heads and head_grads must be lists of the same length"
-        raise GradientError(problem, expected=len(heads), got=len(given))
-    require_arrays([gradient for gradient in given if gradient is not None], "A head gradient")
-    for head, gradient in zip(heads, given, strict=True):
+        raise GradientError(problem, expected=len(heads), got=len(ograds))
+    require_arrays([gradient for gradient in ograds if gradient is not None], "A head gradient")
+    for head, gradient in zip(heads, ograds, strict=True):
         if gradient is not None and gradient.dtype != head.dtype:
             dtypes = {"expected": np.dtype(head.dtype).name, "got": np.dtype(gradient.dtype).name}
             raise GradientError("A head gradient must have the dtype of its head", **dtypes)
         if gradient is not None and gradient.context is not head.context:
             check_one_device("backward", [head.context, gradient.context])
-    return [*given]
+    return [*ograds]
 
 
 def _by_calls(
     tape: Tape,
     heads: Sequence[NDArray],
-    given: Sequence[NDArray | None],
+    ograds: Sequence[NDArray | None],
     of_call: Callable[[int, tuple[str, ...], Sequence[NDArray]], Sequence[NDArray]],
     add: Callable[[NDArray, NDArray], NDArray],
 ) -> dict[Leaf, NDArray]:
@@ -142,7 +142,7 @@ def _by_calls(
 
     starts = [
         like_jax(_ones_like(head.value), head.context) if gradient is None else gradient
-        for head, gradient in zip(heads, given, strict=True)
+        for head, gradient in zip(heads, ograds, strict=True)
     ]
     gradients = leaf_gradients(tape.rows, [*zip(tape.heads, starts, strict=True)], differentiate, add)
     return {tape.leaves[number]: gradient for number, gradient in gradients.items()}

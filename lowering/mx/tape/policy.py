@@ -10,33 +10,33 @@ time, and compiling takes longer the more there are. A step of 8, 32 and 64 call
 0.59, 1.1 and 2.9 ms call by call."""
 
 MOST_WAITING = 8
-"""So many calls wait for each other, or are computed together with their gradients; a longer chain runs. A step of 2
-and 8 blocks: 0.46 and 1.2 ms together, 0.94 and 2.2 ms if they do not wait."""
+"""The maximal number of calls that wait for each other, or are computed together with their gradients; a longer chain
+runs. A step of 2 and 8 blocks: 0.46 and 1.2 ms together, 0.94 and 2.2 ms if they do not wait."""
 
 PATIENCE_WITH_TAPES = 2
-"""So many times a tape is differentiated call by call before its program is compiled: one whose calls ran, or whose
-functions are all called by many tapes, as those of a tree's nodes are. Compiling 8 tapes of at most 8 blocks takes 0.7
-to 2 s, as long as 400 steps call by call."""
+"""The number of times that a tape is differentiated call by call before its program is compiled: one whose calls ran,
+or whose functions are all called by many tapes, as those of a tree's nodes are. Compiling 8 tapes of at most 8 blocks
+takes 0.7 to 2 s, as long as 400 steps call by call."""
 
 MOST_TAPES = 4
 """Different tapes that call a function and are compiled at once. Twenty steps of 1, 2 and 8 tapes: 0.13, 0.20 and 0.95
 s; 0.27, 0.37 and 0.28 s if none is."""
 
 UPDATES = 8
-"""So many updates of parameters at most are compiled together with the gradients of a tape. A step of a block of one
+"""The most updates of parameters that are compiled together with the gradients of a tape. A step of a block of one
 layer: 0.47 ms together, 0.50 ms as two programs."""
 
 UPDATED_OFTEN = 16
-"""So many times any but the first update of a tape's gradients is a program of its own: compiling another one with the
-gradients takes as long as some thousand steps of two programs take longer."""
+"""The number of times that any but the first update of a tape's gradients is a program of its own: compiling another
+one with the gradients takes as long as some thousand steps of two programs take longer."""
 
 SIZES_OF_DRAWS = (4096, 65536)
-"""So many numbers are drawn for any smaller shape. A draw of a new shape of 3,000 and of 60,000 numbers: 2.6 and 2.0 ms
-so, 16 and 490 ms by a program of its own."""
+"""The numbers of values that are drawn for any smaller shape. A draw of a new shape of 3,000 and of 60,000 numbers: 2.6
+and 2.0 ms so, 16 and 490 ms by a program of its own."""
 
 KEPT_EXPRESSIONS = 4096
-"""So many different expressions, and calls, keep their compiled functions."""
+"""The number of different expressions, and of calls, that keep their compiled functions."""
 
 KEPT_TAPES = 256
-"""So many tapes keep their programs, and a block the functions of so many kinds of calls. All programs together have a
-bound in bytes (`lowering/xla/program_bound.py`)."""
+"""The number of tapes that keep their programs, and of kinds of calls whose functions a block keeps. All programs
+together have a bound in bytes (`lowering/xla/program_bound.py`)."""

@@ -39,16 +39,16 @@ class _Given(NamedTuple):
 
 
 def short_tape_gradients(
-    tape: Tape, given: Sequence[jax.Array | None], may_wait: bool = False
+    tape: Tape, ograds: Sequence[jax.Array | None], may_wait: bool = False
 ) -> Mapping[Leaf, jax.Array | None] | None:
     """Return the gradient of each leaf of a tape; None where they are to be computed call by call.
 
-    The outputs of calls that wait are computed, too. given: the gradients of the heads, None for ones. may_wait:
+    The outputs of calls that wait are computed, too. ograds: the gradients of the heads, None for ones. may_wait:
     gradients may be None, and the array of each leaf waits for its own.
     """
     waiting = [call for call in tape.calls if isinstance(call, WaitingCall)]
     if not waiting:
-        return _gradients_in_one(tape, (), given, False) if _is_short(tape.calls) else None
+        return _gradients_in_one(tape, (), ograds, False) if _is_short(tape.calls) else None
     if len(waiting) < len(tape.calls) or len(waiting) > policy.MOST_WAITING:
         return None
     with running:  # nothing else computes one of the calls meanwhile
@@ -57,28 +57,28 @@ def short_tape_gradients(
         together = {(call.waits, call.device, call.wide) for call in waiting}
         if len(together) > 1 or not waiting[0].waits or waiting[0].wide != is_wide():
             return None
-        return _gradients_in_one(tape, waiting, given, may_wait)
+        return _gradients_in_one(tape, waiting, ograds, may_wait)
 
 
 def _gradients_in_one(
-    tape: Tape, waiting: Sequence[WaitingCall], given: Sequence[jax.Array | None], may_wait: bool
+    tape: Tape, waiting: Sequence[WaitingCall], ograds: Sequence[jax.Array | None], may_wait: bool
 ) -> Mapping[Leaf, jax.Array | None] | None:
     """Return what `short_tape_gradients` does by one program of all calls. waiting: those of them that wait."""
     leaves = tape.leaves
     heads = [head for head in tape.heads if head is not None and head[0] >= 0]
     if len(heads) < len(tape.heads):
         return None
-    key: list[Any] = [*heads, *(head is None for head in given)]
+    key: list[Any] = [*heads, *(head is None for head in ograds)]
     family = [*key]
     links, arrays = [], []
     for call, row in zip(tape.calls, tape.rows, strict=True):
-        linked, known = _given_by(call, tape.numbers)
+        linked, facts = _given_by(call, tape.numbers)
         waits = isinstance(call, WaitingCall)  # its function is of one kind
         kinds = () if waits else tuple([(value.shape, value.dtype) for value in call.values])
-        key += row, id(call.function), linked, kinds, known.drawn is None
-        family += row, getattr(call.function, "family", call.function), linked, known.drawn is None
+        key += row, id(call.function), linked, kinds, facts.drawn is None
+        family += row, getattr(call.function, "family", call.function), linked, facts.drawn is None
         links.append(linked)
-        arrays.append(known)
+        arrays.append(facts)
     program = _seen.get(tuple(key))
     if program is None:
         kinds = [*(leaf.cell for leaf in leaves), *(kind for call in waiting for kind in call.kinds)]
@@ -95,9 +95,9 @@ def _gradients_in_one(
     if program.calls <= policy.PATIENCE_WITH_TAPES and all(call.function.tapes > policy.MOST_TAPES for call in waiting):
         return None
     if may_wait and program.is_floating and _may_wait(leaves):
-        WaitingGradients(program, (arrays, given), waiting, [leaf.cell for leaf in leaves])
+        WaitingGradients(program, (arrays, ograds), waiting, [leaf.cell for leaf in leaves])
         return dict.fromkeys(leaves)
-    gradients, outputs = program.run(arrays, given)
+    gradients, outputs = program.run(arrays, ograds)
     for call, computed in zip(waiting, outputs, strict=False):
         call.take(computed)
     return {leaves[number]: gradient for number, gradient in gradients.items()}
@@ -130,8 +130,8 @@ def _given_by(call: Call, numbers: Mapping[Call, int]) -> tuple[tuple[Place | No
 class _TapeProgram:
     """Runs the backward pass of a tape, and the forward pass of the calls that wait.
 
-    is_floating: all that is between the heads and the leaves are floating-point numbers, so that a gradient is sure to
-    come. calls: how often it was asked for.
+    is_floating: all that is between the heads and the leaves are floating-point numbers, so that every leaf gets a
+    gradient. calls: how often the program was requested.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class _TapeProgram:
         self.is_floating, self.calls = is_floating, 0
         self._functions, self._links, self._rows, self._heads = functions, links, rows, heads
         of_blocks = [getattr(function, "functions", None) for function in functions]
-        self._accounts = [each.account for each in of_blocks if each is not None and each.account is not None]
+        self._accounts = [block.account for block in of_blocks if block is not None and block.account is not None]
         """Of the functions whose first calls these are."""
         quick = bool(self._accounts)
         compiled = any(of_blocks) and not quick
@@ -173,36 +173,36 @@ class _TapeProgram:
         jitted = self._with_updates.get(key)
         if jitted is not None:
             return jitted
-        asked = self._asked[key] = (self._asked.get(key) or 0) + 1
-        if len(self._with_updates) == policy.UPDATES or (self._with_updates and asked <= policy.UPDATED_OFTEN):
+        times = self._asked[key] = (self._asked.get(key) or 0) + 1
+        if len(self._with_updates) == policy.UPDATES or (self._with_updates and times <= policy.UPDATED_OFTEN):
             return None
 
-        def run(given: Any, kept: Any, given_away: Any) -> Any:
-            computed = self._run(*given)
-            return computed, update([computed[0][number] for number in numbers], kept, given_away)
+        def run(run_arguments: Any, kept_arrays: Any, given_away: Any) -> Any:
+            computed = self._run(*run_arguments)
+            return computed, update([computed[0][number] for number in numbers], kept_arrays, given_away)
 
-        made = jit(run, donate_argnums=2 if donate else ())
-        self._with_updates[key] = jitted = lambda given, arrays: made(given, *arrays)
+        program = jit(run, donate_argnums=2 if donate else ())
+        self._with_updates[key] = jitted = lambda run_arguments, arrays: program(run_arguments, *arrays)
         return jitted
 
     def _run(
-        self, given: Sequence[_Given], head_grads: Sequence[jax.Array | None]
+        self, all_facts: Sequence[_Given], head_grads: Sequence[jax.Array | None]
     ) -> tuple[dict[int, jax.Array], list[Sequence[jax.Array] | None]]:
         """Return (the gradients by the numbers of leaves, the outputs of the calls that wait)."""
         calls: list[Any] = []
-        for function, links, known in zip(self._functions, self._links, given, strict=True):
-            values, outputs, residuals = known.values, known.outputs, None
+        for function, links, facts in zip(self._functions, self._links, all_facts, strict=True):
+            values, outputs, residuals = facts.values, facts.outputs, None
             if outputs is None:
                 linked = zip(values, links, strict=True)
                 values = [value if at is None else calls[at[0]][1][at[1]] for value, at in linked]
-                outputs, residuals = function.forward(values, known.drawn)
+                outputs, residuals = function.forward(values, facts.drawn)
             calls.append((values, outputs, residuals))
 
         def differentiate(number: int, partial: list[jax.Array | None], wrt: tuple[int, ...]) -> Sequence[jax.Array]:
             (values, outputs, residuals), function = calls[number], self._functions[number]
             heads = [jnp.zeros_like(o) if g is None else g for o, g in zip(outputs, partial, strict=True)]
             names = tuple(function.names[position] for position in wrt)
-            gradients = function.backward_of(names)(values, given[number].drawn, heads, outputs, residuals)
+            gradients = function.backward_of(names)(values, all_facts[number].drawn, heads, outputs, residuals)
             return [gradients[name] for name in names]
 
         starts = [
@@ -212,5 +212,5 @@ class _TapeProgram:
         heads = [*zip(self._heads, starts, strict=True)]
         gradients = leaf_gradients(self._rows, heads, differentiate, operator.add)
         return gradients, [
-            None if known.outputs else outputs for known, (_, outputs, _) in zip(given, calls, strict=True)
+            None if facts.outputs else outputs for facts, (_, outputs, _) in zip(all_facts, calls, strict=True)
         ]

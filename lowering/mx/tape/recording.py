@@ -77,8 +77,8 @@ class Leaf:
     def keep(self, gradient: jax.Array, grad_req: str) -> None:
         """Hold a gradient, or with "add" its sum with the one that is there."""
         with writing(self.cell):
-            kept = self.cell.show() + gradient if grad_req == "add" else gradient
-            self.cell.assign(kept, cast=True)
+            total = self.cell.show() + gradient if grad_req == "add" else gradient
+            self.cell.assign(total, cast=True)
 
 
 class Function(Protocol):

@@ -20,7 +20,7 @@ PATIENCE = 64
 """Calls in inference with unchanged parameters, before a Predictor is made again of parameters that had changed."""
 
 MORE_PATIENCE = 8
-"""So many times as many calls come before the next Predictor, each time that parameters change."""
+"""Each change of parameters multiplies the number of calls before the next Predictor by this factor."""
 
 
 class Serving:

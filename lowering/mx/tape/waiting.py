@@ -1,6 +1,6 @@
-"""Calls that wait: a compiled program that is called while recording runs when one of its outputs is read, or together
-with its gradients, as one program, when it is differentiated first. The gradients wait, too: for who reads them, or for
-the update of the parameters, which is then in the same program."""
+"""Lazy calls: a compiled program that is called while recording runs when one of its outputs is read, or, if it is
+differentiated first, as one program with its gradients. Gradients wait, too, until they are read, or until the update
+of the parameters, which then joins the same program."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lowering.mx.tape.expressions import is_wide
 from lowering.mx.tape.recording import Call, Entry
 
 running = threading.RLock()
-"""Held by who computes a call that waits, or has another one wait for it."""
+"""The lock of threads that compute a waiting call, or make another call wait for it."""
 
 _waiting: weakref.WeakSet[WaitingCall] = weakref.WeakSet()
 
@@ -169,9 +169,9 @@ class WaitingGradients:
             run = self._program.with_update(self._arguments, update, tuple(cell.number for cell in cells), donate)
             if run is None:
                 return None
-            computed, made = run(self._arguments, arrays)
+            computed, results = run(self._arguments, arrays)
             self._take(*computed)
-        return made
+        return results
 
     def _take(self, gradients: Mapping[int, jax.Array], outputs: Sequence[Sequence[jax.Array]]) -> None:
         """Give what was computed to the calls and to the arrays of the gradients."""

@@ -45,15 +45,15 @@ def get_tolerance(dat: Any, tol: Tolerance, default_tol: Mapping[Any, float]) ->
     if isinstance(tol, Number):
         return tol  # pyright: ignore[reportReturnType]
     dtype = effective_dtype(dat)
-    given = {np.dtype(key): value for key, value in (tol or {}).items()}  # pyright: ignore
-    return given.get(dtype, default_tol.get(dtype, default_tol[_DOUBLE]))
+    by_dtype = {np.dtype(key): value for key, value in (tol or {}).items()}  # pyright: ignore
+    return by_dtype.get(dtype, default_tol.get(dtype, default_tol[_DOUBLE]))
 
 
 def get_tols(x: Any, y: Any, rtol: Tolerance, atol: Tolerance) -> tuple[float, float]:
     """(rtol, atol) for two arrays or numbers: the wider of both."""
     arrays = [value if hasattr(value, "dtype") else np.asarray(value) for value in (x, y)]
-    rtols = (get_tolerance(each, rtol, default_rtols()) for each in arrays)
-    atols = (get_tolerance(each, atol, default_atols()) for each in arrays)
+    rtols = (get_tolerance(array, rtol, default_rtols()) for array in arrays)
+    atols = (get_tolerance(array, atol, default_atols()) for array in arrays)
     return max(rtols), max(atols)
 
 
@@ -131,7 +131,7 @@ def assert_almost_equal(
     use_broadcast: bool = True,
     mismatches: Any = (10, 10),
 ) -> None:
-    """Raise AssertionError, which says where two arrays differ most, unless |a - b| ≤ atol + rtol |b|.
+    """Raise AssertionError, which names the place of the largest difference, unless |a - b| ≤ atol + rtol |b|.
 
     rtol, atol: numbers, or numbers by dtype; by default those of the coarser dtype.
     """

@@ -88,7 +88,7 @@ def check_gluon_hybridize_consistency(
                     parameter.set_data(nd.array(values[name]))
             with autograd.record() if recorded else nullcontext():
                 output = net(*inputs)
-            values = values or {name: each.data().asnumpy() for name, each in net.collect_params().items()}
+            values = values or {name: param.data().asnumpy() for name, param in net.collect_params().items()}
             outputs.append(output.asnumpy())
             assert_almost_equal(output, outputs[0], rtol, atol)
             if recorded:
@@ -125,8 +125,8 @@ def check_consistency(
     assert len(ctx_list) > 1
     symbols = [sym] * len(ctx_list) if isinstance(sym, Symbol) else list(sym)
     names = symbols[0].list_outputs(), symbols[0].list_arguments()
-    assert all((each.list_outputs(), each.list_arguments()) == names for each in symbols)
-    bound = [each.simple_bind(grad_req=grad_req, **ctx) for each, ctx in zip(symbols, ctx_list, strict=True)]
+    assert all((symbol.list_outputs(), symbol.list_arguments()) == names for symbol in symbols)
+    bound = [symbol.simple_bind(grad_req=grad_req, **ctx) for symbol, ctx in zip(symbols, ctx_list, strict=True)]
     args, states = dict(arg_params or {}), dict(aux_params or {})
     for name, array in sorted(bound[0].arg_dict.items()):
         draw = np.random.uniform(-0.92, 0.92, array.shape) if use_uniform else np.random.normal(size=array.shape)
@@ -141,24 +141,24 @@ def check_consistency(
                 gradient[:] = 0
     best = int(np.argmax([np.dtype(executor.outputs[0].dtype).itemsize for executor in bound]))
 
-    def check(told: str, i: int, actual: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    def check(what: str, i: int, actual: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
         for name, value in actual.items():
-            wanted = expected[name]
-            if value is None or wanted is None:
-                assert value is wanted, f"{told}: only one of executors {i} and {best} has {name}"
+            reference = expected[name]
+            if value is None or reference is None:
+                assert value is reference, f"{what}: only one of executors {i} and {best} has {name}"
                 continue
             # An output of half precision has its tolerance hold of gradients in single precision, too.
             coarse = [
-                each.astype(executor.outputs[0].dtype) if _size(executor.outputs[0]) < _size(each) else each
-                for each, executor in ((value, bound[i]), (wanted, bound[best]))
+                compared.astype(executor.outputs[0].dtype) if _size(executor.outputs[0]) < _size(compared) else compared
+                for compared, executor in ((value, bound[i]), (reference, bound[best]))
             ]
             tolerances = get_tols(coarse[0], coarse[1], rtol, atol)
             try:
-                assert_almost_equal(value, wanted, *tolerances, equal_nan=equal_nan)
+                assert_almost_equal(value, reference, *tolerances, equal_nan=equal_nan)
             except AssertionError:
                 if raise_on_err:
                     raise
-                logging.exception("%s: %s of %d and of %d", told, name, i, best)
+                logging.exception("%s: %s of %d and of %d", what, name, i, best)
 
     for executor in bound:
         executor.forward(is_train=False)
@@ -171,7 +171,7 @@ def check_consistency(
     for executor in bound:
         executor.forward(is_train=True)
     heads = [
-        np.asarray(out, min((each.outputs[j].dtype for each in bound), key=lambda dtype: np.dtype(dtype).itemsize))
+        np.asarray(out, min((other.outputs[j].dtype for other in bound), key=lambda dtype: np.dtype(dtype).itemsize))
         for j, out in enumerate(bound[0].outputs)
     ]
     for executor in bound:
@@ -218,8 +218,8 @@ def compare_optimizer(
     several = isinstance(shape, list)
     shapes = shape if several else [shape]
     assert len(shapes) == ntensors
-    weights = [nd.random.uniform(shape=each, dtype=dtype) for each in shapes]
-    grads = [nd.random.uniform(shape=each, dtype=dtype) for each in shapes]
+    weights = [nd.random.uniform(shape=one_shape, dtype=dtype) for one_shape in shapes]
+    grads = [nd.random.uniform(shape=one_shape, dtype=dtype) for one_shape in shapes]
     # A reference may write the gradient that it is given.
     others, other_grads, indices = copy.deepcopy(weights), copy.deepcopy(grads), list(range(ntensors))
     states2 = [opt2.create_state_multi_precision(i, others[i]) for i in indices]
@@ -241,7 +241,7 @@ def same_symbol_structure(sym1: Symbol, sym2: Symbol) -> bool:
     """Whether the nodes of two symbols, in their order, are of the same operators."""
     return all(
         first["op"] == second["op"]
-        for first, second in zip(*(json.loads(each.tojson())["nodes"] for each in (sym1, sym2)), strict=False)
+        for first, second in zip(*(json.loads(symbol.tojson())["nodes"] for symbol in (sym1, sym2)), strict=False)
     )
 
 

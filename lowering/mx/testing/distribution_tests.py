@@ -1,4 +1,4 @@
-"""Whether a generator of random numbers has the distribution that it is said to have."""
+"""Tests whether a generator of random numbers has the expected distribution."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def verify_generator(
     values = [p for p, _, _ in rounds]
     if sum(p > alpha for p in values) < nrepeat * success_rate:
         frequencies = [observed.tolist() for _, observed, _ in rounds]
-        wanted = rounds[0][2].tolist()
-        problem = f"Generator test fails, Chi-square p={values}, obs_freq={frequencies}, expected_freq={wanted}."
+        expected = rounds[0][2].tolist()
+        problem = f"Generator test fails, Chi-square p={values}, obs_freq={frequencies}, expected_freq={expected}."
         raise AssertionError(f"{problem}\nbuckets={buckets}, probs={probs}")
     return values

@@ -49,10 +49,10 @@ _MODELS = {
 def download(
     url: str, fname: str | None = None, dirname: str | None = None, overwrite: bool = False, retries: int = 5
 ) -> str:
-    """The path of a file of the network; one that is there is not downloaded again unless overwrite says so.
+    """The path of a file of the network; an existing file is downloaded again only with overwrite=True.
 
     fname: the path, by default the end of the URL. dirname: its folder, which is made. retries: how often to try.
-    Raises FileError, which says where to put the file, where the network does not give it.
+    Raises FileError, which names the path for the file, where the download fails.
     """
     assert retries >= 0, "Number of retries should be at least 0"
     path = require_url(url).split("/")[-1] if fname is None else path_text(fname, "fname")
@@ -74,8 +74,8 @@ def download_model(
 ) -> tuple[str | None, int]:
     """The prefix of a model's two files in a folder, which is made, and their epoch, 0; (None, 0) for an unknown name.
 
-    meta_info: name → {"symbol": URL, "params": URL}, by default MXNet's own models, whose server is gone: FileError
-    then says where each file belongs.
+    meta_info: name → {"symbol": URL, "params": URL}, by default MXNet's own models, whose server no longer exists:
+    FileError names the path for each file.
     """
     urls = _MODELS if meta_info is None else meta_info
     if model_name not in urls:

@@ -21,8 +21,8 @@ def default_dtype() -> Any:
 
 def random_arrays(*shapes: Sequence[int]) -> Any:
     """Normal numbers of NumPy's, float32; a list where there are several shapes."""
-    made = [np.asarray(np.random.randn(*shape), np.float32) for shape in shapes]
-    return made if len(made) != 1 else made[0]
+    arrays = [np.asarray(np.random.randn(*shape), np.float32) for shape in shapes]
+    return arrays if len(arrays) != 1 else arrays[0]
 
 
 def random_uniform_arrays(*shapes: Sequence[int], **kwargs: Any) -> list[np.ndarray]:
@@ -52,8 +52,8 @@ def rand_ndarray(
     distribution: str | None = None,
     ctx: ContextLike = None,
 ) -> NDArray:
-    """Normal numbers as an NDArray. stype other than "default": uniform numbers, of which a part
-    `density` is not zero, by default a random part, and to which modifier_func is applied."""
+    """Normal numbers as an NDArray. stype other than "default": uniform numbers with a share `density` of nonzeros, by
+    default a random share, changed by modifier_func."""
     if stype == "default":
         return array(np.random.randn(*shape), ctx, dtype)
     part = np.random.rand() if density is None else density
@@ -61,8 +61,8 @@ def rand_ndarray(
     if modifier_func is not None:
         values = assign_each(values, modifier_func)
     rows = tuple(shape[:1]) + (1,) * (len(shape) - 1)
-    kept = np.random.uniform(size=rows if stype == "row_sparse" else tuple(shape)) < part
-    return stored_as(array(np.where(kept, values, 0), ctx, dtype), stype)
+    mask = np.random.uniform(size=rows if stype == "row_sparse" else tuple(shape)) < part
+    return stored_as(array(np.where(mask, values, 0), ctx, dtype), stype)
 
 
 def _sizes(dims: Sequence[int], allow_zero_size: bool) -> tuple[int, ...]:
@@ -131,13 +131,13 @@ def np_reduce(
     """A NumPy reduction over one axis after the other. axis: one, several, or None for all."""
     axes = [axis] if isinstance(axis, int) else list(range(dat.ndim) if axis is None else axis)
     reduced: Any = dat
-    for each in sorted(axes, reverse=True):
-        reduced = numpy_reduce_func(reduced, axis=each)
+    for dim in sorted(axes, reverse=True):
+        reduced = numpy_reduce_func(reduced, axis=dim)
     if keepdims:
-        kept = list(dat.shape)
-        for each in axes:
-            kept[each] = 1
-        reduced = reduced.reshape(tuple(kept))
+        new_shape = list(dat.shape)
+        for dim in axes:
+            new_shape[dim] = 1
+        reduced = reduced.reshape(tuple(new_shape))
     return reduced
 
 

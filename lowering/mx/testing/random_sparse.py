@@ -49,8 +49,8 @@ def rand_sparse_ndarray(
         values.fill(data_init)
     if modifier_func is not None and values.size:
         values = assign_each(values, modifier_func)
-    made = nd.sparse.row_sparse_array((values.astype(kind), rows), shape=tuple(shape), dtype=kind, ctx=ctx)
-    return made, (values, rows)
+    sparse_array = nd.sparse.row_sparse_array((values.astype(kind), rows), shape=tuple(shape), dtype=kind, ctx=ctx)
+    return sparse_array, (values, rows)
 
 
 def _csr(
@@ -77,9 +77,9 @@ def _csr(
         values = np.random.rand(count) if data_init is None else np.full(count, data_init)
     starts = np.searchsorted(chosen, np.arange(rows + 1) * columns)
     parts = starts, chosen % columns, values.astype(dtype)
-    made = nd.sparse.csr_matrix((parts[2], parts[1], parts[0]), shape=(rows, columns), dtype=dtype, ctx=ctx)
-    return made, tuple(
-        nd.array(part, dtype=part.dtype) for part in (*(each.astype(np.int32) for each in parts[:2]), parts[2])
+    matrix = nd.sparse.csr_matrix((parts[2], parts[1], parts[0]), shape=(rows, columns), dtype=dtype, ctx=ctx)
+    return matrix, tuple(
+        nd.array(part, dtype=part.dtype) for part in (*(index.astype(np.int32) for index in parts[:2]), parts[2])
     )
 
 
@@ -102,8 +102,8 @@ def create_sparse_array(
     """The array of `rand_sparse_ndarray` alone. Raises AssertionError, ParamError."""
     assert stype in ("row_sparse", "csr"), f"Unknown storage type: {stype}"
     rows = None if rsp_indices is None else np.sort(np.asarray(rsp_indices))
-    given = {"data_init": data_init, "rsp_indices": rows, "modifier_func": modifier_func}
-    return rand_sparse_ndarray(shape, stype, density=density, dtype=dtype, **given)[0]
+    options = {"data_init": data_init, "rsp_indices": rows, "modifier_func": modifier_func}
+    return rand_sparse_ndarray(shape, stype, density=density, dtype=dtype, **options)[0]
 
 
 def create_sparse_array_zd(
@@ -116,6 +116,6 @@ def create_sparse_array_zd(
     modifier_func: Callable[[Any], Any] | None = None,
     shuffle_csr_indices: bool = False,
 ) -> NDArray:
-    """`create_sparse_array`, of whose row_sparse arrays rsp_indices alone says which rows there are."""
+    """`create_sparse_array`; rsp_indices alone decides the rows of row_sparse arrays."""
     part = 0.0 if stype == "row_sparse" else density
     return create_sparse_array(shape, stype, data_init, rsp_indices, dtype, modifier_func, part)

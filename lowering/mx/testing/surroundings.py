@@ -38,12 +38,12 @@ def environment(*args: Any) -> Iterator[None]:
     Raises AssertionError for other arguments.
     """
     if len(args) == 1 and isinstance(args[0], dict):
-        wanted = args[0]
+        variables = args[0]
     else:
         assert len(args) == 2, "Expecting one dict arg or two args: env var name and value"
-        wanted = dict([args])
-    before = {name: os.environ.get(name) for name in wanted}
-    for name, value in wanted.items():
+        variables = dict([args])
+    before = {name: os.environ.get(name) for name in variables}
+    for name, value in variables.items():
         setenv(name, value)
     try:
         yield
@@ -78,15 +78,15 @@ def discard_stderr() -> Iterator[None]:
     """A block whose errors, those of C code among them, are not shown."""
     sys.stderr.flush()
     number = sys.__stderr__.fileno() if sys.__stderr__ is not None else 2
-    kept = os.dup(number)
+    saved = os.dup(number)
     try:
         with open(os.devnull, "w") as nothing:
             os.dup2(nothing.fileno(), number)
         yield
     finally:
         sys.stderr.flush()
-        os.dup2(kept, number)
-        os.close(kept)
+        os.dup2(saved, number)
+        os.close(saved)
 
 
 def assert_exception(f: Callable[..., Any], exception_type: Any, *args: Any, **kwargs: Any) -> None:
@@ -119,7 +119,7 @@ def retry(n: int) -> Callable[[Callable[..., Any]], Callable[..., None]]:
 
 
 def is_cd_run() -> bool:
-    """Whether the environment says that this is a run of MXNet's delivery: CD_JOB=1."""
+    """Whether this is a run of MXNet's delivery: the environment has CD_JOB=1."""
     return os.environ.get("CD_JOB") == "1"
 
 

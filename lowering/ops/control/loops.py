@@ -41,15 +41,15 @@ def _results(
     p: ops.ForeachParams | ops.WhileLoopParams, heads: Arrays, states: Arrays
 ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     """Return the new states of a step, and what is stacked of it: outputs, then inner values. heads: of the body."""
-    outputs, new, kept = heads[: p.num_out_data], heads[p.num_out_data : p.num_outputs], heads[p.num_outputs :]
-    return _checked(new, states), (*outputs, *kept)
+    outputs, new, inner = heads[: p.num_out_data], heads[p.num_out_data : p.num_outputs], heads[p.num_outputs :]
+    return _checked(new, states), (*outputs, *inner)
 
 
 def _scan(p: ops.ForeachParams, inputs: Arrays, key: Array | None, body: Program) -> list[Array]:
     """Return stacked outputs, final states, the states before each step, and the inner values that are kept of each."""
     mask, inputs = inputs[: p.masked], inputs[p.masked :]
     data, states = inputs[: len(p.in_data_locs)], inputs[len(p.in_data_locs) :][: p.num_states]
-    rest = inputs[len(data) + len(states) :]
+    other_inputs = inputs[len(data) + len(states) :]
     stacked = (*mask, *data)
     if not stacked:
         raise LoweringError(
@@ -61,7 +61,7 @@ def _scan(p: ops.ForeachParams, inputs: Arrays, key: Array | None, body: Program
     def run(number: Array, states: Arrays, slices: Arrays) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
         slices = [piece if piece.ndim else piece.reshape(1) for piece in slices]
         values: list[Array | None] = [None] * len(locs)
-        for loc, value in zip(locs, (*slices, *states, *rest), strict=True):
+        for loc, value in zip(locs, (*slices, *states, *other_inputs), strict=True):
             values[loc] = value
         return _results(p, body.call(values, _step_key(key, number)), states)
 

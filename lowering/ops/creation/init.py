@@ -33,7 +33,7 @@ def decided_shape(p: Any, shapes: list[Shape | None]) -> tuple[int, ...]:
 
 
 def _dtype(name: str | None) -> Any:
-    """Return the dtype to use: what was asked for, as wide as JAX allows now; float32 when the node leaves it open."""
+    """Return the dtype to use: the node's, as wide as JAX allows now; float32 when the node leaves it open."""
     return jax.dtypes.canonicalize_dtype(name or "float32")
 
 

@@ -134,7 +134,7 @@ def _clip(p: ops.ClipParams, x: Array) -> Array:
     if is_integer(x):
         info = jnp.iinfo(x.dtype)
         if p.a_min > info.max or p.a_max < info.min:
-            number_as(p.a_min if p.a_min > info.max else p.a_max, x.dtype)  # which tells of 64 bits
+            number_as(p.a_min if p.a_min > info.max else p.a_max, x.dtype)  # which warns of 64 bits
         low, high = (int(np.clip(np.trunc(bound), info.min, info.max)) for bound in (p.a_min, p.a_max))
     else:
         low, high = p.a_min, p.a_max

@@ -27,9 +27,9 @@ def _kept(p: ops.DeleteParams, arr: Array, obj: tuple[Array, ...], attrs: NodeAt
     flat, axis = _flat(p, arr.shape)
     length = flat[axis]
     if obj:
-        given = values_of(obj[0], attrs, "obj", _SAME_SHAPE)
+        index = values_of(obj[0], attrs, "obj", _SAME_SHAPE)
         # MXNet leaves out what is outside, and what is negative.
-        places: Any = given if given.dtype == bool else given[(given >= 0) & (given < length)].astype(np.int64)
+        places: Any = index if index.dtype == bool else index[(index >= 0) & (index < length)].astype(np.int64)
     else:
         places = p.places(length, length - 1)
     return np.delete(np.arange(length), places), axis
@@ -37,15 +37,15 @@ def _kept(p: ops.DeleteParams, arr: Array, obj: tuple[Array, ...], attrs: NodeAt
 
 @lowers("_npi_delete", needs=("attrs",), by_values=lambda p: p.has_input)
 def _delete(p: ops.DeleteParams, arr: Array, *obj: Array, attrs: NodeAttrs) -> Array:
-    kept, axis = _kept(p, arr, obj, attrs)
-    return jnp.take(arr.reshape(_flat(p, arr.shape)[0]), kept, axis, mode="clip")
+    places, axis = _kept(p, arr, obj, attrs)
+    return jnp.take(arr.reshape(_flat(p, arr.shape)[0]), places, axis, mode="clip")
 
 
 @lowers("_backward_npi_delete", needs=("attrs",), by_values=lambda p: p.has_input)
 def _backward_delete(p: ops.DeleteParams, ograd: Array, arr: Array, *obj: Array, attrs: NodeAttrs) -> Array:
-    kept, axis = _kept(p, arr, obj, attrs)
+    places, axis = _kept(p, arr, obj, attrs)
     zeros = jnp.zeros(_flat(p, arr.shape)[0], ograd.dtype)
-    placed = zeros.at[(slice(None),) * axis + (kept,)].set(ograd, unique_indices=True, indices_are_sorted=True)
+    placed = zeros.at[(slice(None),) * axis + (places,)].set(ograd, unique_indices=True, indices_are_sorted=True)
     return placed.reshape(arr.shape)
 
 

@@ -51,9 +51,9 @@ def _assign_tensor(p: ops.MaskAssignParams, data: Array, mask: Array, value: Arr
 
 @lowers("_values_at_mask")
 def _backward_assign(p: ops.MaskAssignParams, ograd: Array, mask: Array, value: Array) -> Array:
-    kept = jnp.where(_along(mask, ograd, p.start_axis), ograd, jnp.zeros((), ograd.dtype))
+    masked = jnp.where(_along(mask, ograd, p.start_axis), ograd, jnp.zeros((), ograd.dtype))
     before, after = ograd.shape[: p.start_axis], ograd.shape[p.start_axis + mask.ndim :]
-    flat = kept.reshape(*before, mask.size, *after)
+    flat = masked.reshape(*before, mask.size, *after)
     if _is_per_element(p, value.shape, ograd.shape, mask):
         width = value.shape[value.ndim - len(after) - 1]
         placed = jnp.zeros((*before, width, *after), ograd.dtype)

@@ -26,9 +26,9 @@ def _ravel_multi_index(p: ops.RavelParams, data: Array) -> Array:
 
 @lowers("_unravel_index")
 def _unravel_index(p: ops.RavelParams, data: Array) -> Array:
-    rest, rows = _whole(data).reshape(-1), []
+    quotient, rows = _whole(data).reshape(-1), []
     for dim in reversed(p.dims[1:]):
-        divisor = jnp.asarray(dim, rest.dtype)
-        rows.append(lax.rem(rest, divisor))  # a negative place has negative indices, as in C
-        rest = lax.div(rest, divisor)
-    return jnp.stack([rest, *reversed(rows)]).astype(data.dtype)
+        divisor = jnp.asarray(dim, quotient.dtype)
+        rows.append(lax.rem(quotient, divisor))  # a negative place has negative indices, as in C
+        quotient = lax.div(quotient, divisor)
+    return jnp.stack([quotient, *reversed(rows)]).astype(data.dtype)

@@ -32,7 +32,7 @@ def _ordered(data: Array, axis: int, ascend: bool) -> tuple[Array, Array]:
 def places_of_largest(keys: Array, number: int) -> Array:
     """The places of the `number` largest of the last axis, equal ones in their order: int32."""
     if jnp.issubdtype(keys.dtype, jnp.floating):
-        # `lax.top_k` takes 0 for larger than -0. Its bits tell -0 from subnormal numbers.
+        # `lax.top_k` takes 0 for larger than -0. Its bits distinguish -0 from subnormal numbers.
         width = 8 * keys.dtype.itemsize
         bits = lax.bitcast_convert_type(keys, f"uint{width}")
         keys = jnp.where(bits == np.array(1 << (width - 1), bits.dtype), jnp.zeros((), keys.dtype), keys)

@@ -19,20 +19,20 @@ Operand = tuple[Any, Labels]
 
 def _unstretched(array: Array, labels: Labels, sizes: dict[Hashable, Any]) -> Operand:
     """Return an operand without its axes of size 1 that others repeat."""
-    kept = [i for i, label in enumerate(labels) if array.shape[i] == sizes[label]]
-    return array.reshape([array.shape[i] for i in kept]), tuple(labels[i] for i in kept)
+    axes = [i for i, label in enumerate(labels) if array.shape[i] == sizes[label]]
+    return array.reshape([array.shape[i] for i in axes]), tuple(labels[i] for i in axes)
 
 
 def _summed(operands: Sequence[Operand], target: Labels, sizes: dict[Hashable, Any]) -> Array:
     """Return the sum of products whose axes are `target`; along labels that no operand has it is repeated."""
     numbers = {label: i for i, label in enumerate(sizes)}
     there = {label for _, labels in operands for label in labels}
-    found = [label for label in target if label in there]
+    present_labels = [label for label in target if label in there]
     dtype = operands[0][0].dtype
     named: list[Any] = []
     for array, labels in operands:
         named += [array.astype(np.int32) if dtype == np.bool_ else array, [numbers[label] for label in labels]]
-    result = cast(jnp.einsum(*named, [numbers[label] for label in found]), dtype)
+    result = cast(jnp.einsum(*named, [numbers[label] for label in present_labels]), dtype)
     axes = [i for i, label in enumerate(target) if label in there]
     return lax.broadcast_in_dim(result, [sizes[label] for label in target], axes)
 

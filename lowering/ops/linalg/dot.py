@@ -25,11 +25,11 @@ def _backward_dot(p: ops.DotGradientParams, ograd: Array, other: Array, operand:
     axes = ops.contracted_axes(p, *((operand.ndim, other.ndim) if of_lhs else (other.ndim, operand.ndim)))
     axis, other_axis = axes if of_lhs else axes[::-1]
     free = tuple(range(operand.ndim - 1, ograd.ndim) if of_lhs else range(other.ndim - 1))
-    kept = [i for i in range(other.ndim) if i != other_axis]
+    kept_axes = [i for i in range(other.ndim) if i != other_axis]
     # The axis that dot sums over comes from `other`: it stands first or last, as in the operand.
     if axis == 0 and operand.ndim > 1:
-        return lax.dot_general(other, ograd, ((kept, free), ((), ())))
-    return lax.dot_general(ograd, other, ((free, kept), ((), ())))
+        return lax.dot_general(other, ograd, ((kept_axes, free), ((), ())))
+    return lax.dot_general(ograd, other, ((free, kept_axes), ((), ())))
 
 
 def _products(p: ops.Transposed, lhs: Array, rhs: Array) -> Array:

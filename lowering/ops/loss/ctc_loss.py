@@ -41,10 +41,10 @@ def _problem(p: ops.CTCLossParams, shape: tuple[int, ...], label: Array, *length
     steps, batch, classes = shape
     blank, padding = (0, 0) if p.blank_label == "first" else (classes - 1, -1)
     label = whole_lengths(label)
-    rest = iter(lengths)
-    data_lengths = whole_lengths(next(rest)) if p.use_data_lengths else jnp.full((batch,), steps, jnp.int32)
+    lengths_iter = iter(lengths)
+    data_lengths = whole_lengths(next(lengths_iter)) if p.use_data_lengths else jnp.full((batch,), steps, jnp.int32)
     if p.use_label_lengths:
-        count = jnp.clip(whole_lengths(next(rest)), 0, label.shape[1])
+        count = jnp.clip(whole_lengths(next(lengths_iter)), 0, label.shape[1])
     else:
         count = jnp.sum(lax.cumprod((label != padding).astype(jnp.int32), 1), 1)
     label = jnp.clip(label, 0, classes - 1)
@@ -93,8 +93,8 @@ def _forward_variables(problem: CTCProblem, emitted: Number) -> Any:
         return alpha, alpha
 
     later = linear(lambda e: e[1:], emitted)
-    _, rest = lax.scan(step, at_first, (later, problem.inside[1:]))
-    return linear(lambda a, b: jnp.concatenate([a[None], b]), at_first, rest)
+    _, following = lax.scan(step, at_first, (later, problem.inside[1:]))
+    return linear(lambda a, b: jnp.concatenate([a[None], b]), at_first, following)
 
 
 def _backward_variables(problem: CTCProblem, emitted: Number) -> Any:

@@ -53,8 +53,8 @@ def _events(beta: Number, lags: Number, max_time: Number, marks: Array, valid_le
     marks = jnp.clip(whole_lengths(marks), 0, processes.shape[0] - 1)
     hits = jnp.where(valid & (marks.T[:, :, None] == processes), 1, 0).astype(dual.plain(beta).dtype)
     times = select(valid, times, 0.0)
-    rest = linear(lambda a: a[:, None], max_time) - _summed(times, 0)
-    return Events(hits, valid, times, exp(-(times * beta)), rest, exp(-(rest * beta)))
+    time_left = linear(lambda a: a[:, None], max_time) - _summed(times, 0)
+    return Events(hits, valid, times, exp(-(times * beta)), time_left, exp(-(time_left * beta)))
 
 
 def _memory(events: Events, state: Number) -> Any:
@@ -87,14 +87,14 @@ def _outputs(inputs: Sequence[Number], marks: Array, valid_length: Array) -> lis
 
 
 def _gradients(
-    heads: Sequence[Array], inputs: Sequence[Number], marks: Array, valid_length: Array, kept: Number | None
+    heads: Sequence[Array], inputs: Sequence[Number], marks: Array, valid_length: Array, stored_memory: Number | None
 ) -> list[Any]:
-    """Return gradients of the differentiable inputs; kept: the memory of a forward pass, if there was one."""
+    """Return gradients of the differentiable inputs; stored_memory: that of a forward pass, if there was one."""
     lda, alpha, beta, state, lags, max_time = _wide(inputs)
     dlikelihood, dfinal = (head.astype(dual.plain(lda).dtype) for head in heads)
     dlikelihood = dlikelihood[:, None]
     events = _events(beta, lags, max_time, marks, valid_length)
-    memory = _memory(events, state) if kept is None else kept
+    memory = _memory(events, state) if stored_memory is None else stored_memory
     after = memory + events.hits
     before = linear(lambda a, b: jnp.concatenate([a[None], b[:-1]]), state, after)
     final = linear(lambda a: a[-1], after) * events.last
@@ -136,8 +136,8 @@ def _backward_hawkesll(p: ops.HawkesGradientParams, *operands: Array) -> list[Ar
     at = ops.DERIVATIVES.split(p, operands, heads=True)
     marks, valid_length, memory = at.fixed
     inputs = dual.with_directions(at.smooth, at.directions)
-    kept = None if p.order else _wide([memory])[0]  # what was kept knows nothing of the directions
-    grads = _gradients(at.heads, inputs, marks, valid_length, kept)
+    stored_memory = None if p.order else _wide([memory])[0]  # the stored memory lacks the directions
+    grads = _gradients(at.heads, inputs, marks, valid_length, stored_memory)
     return [dual.mixed_slope(grad).astype(x.dtype) for grad, x in zip(grads, at.smooth, strict=True)]
 
 

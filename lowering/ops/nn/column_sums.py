@@ -47,15 +47,15 @@ def column_sums(
     zeros = jnp.zeros((samples, length, channels), flat[0].dtype)
     totals = lax.fori_loop(0, count, add, [zeros] * len(jax.eval_shape(lambda: block(0, length))))
     sums = [_sum(total) for total in totals]
-    if rest := rows - count * length:
-        sums = [total + _sum(term) for total, term in zip(sums, block(count * length, rest), strict=True)]
+    if rows_left := rows - count * length:
+        sums = [total + _sum(term) for total, term in zip(sums, block(count * length, rows_left), strict=True)]
     return sums
 
 
-def _length(rows: int, wanted: int) -> int:
-    """Return so many rows near `wanted` that none are left over, if there are such: each rest is loops to compile."""
-    near = range(-(-wanted // 2), min(rows // 2, 2 * wanted) + 1)
-    return min((n for n in near if rows % n == 0), key=lambda n: abs(n - wanted), default=wanted)
+def _length(rows: int, length: int) -> int:
+    """Return a number of rows near `length` that divides all, if there is one: a remainder costs more loops."""
+    near = range(-(-length // 2), min(rows // 2, 2 * length) + 1)
+    return min((n for n in near if rows % n == 0), key=lambda n: abs(n - length), default=length)
 
 
 def _sum(block: Array) -> Array:

@@ -16,7 +16,7 @@ def _dropout(p: ops.DropoutParams, data: Array, *, key: Any) -> tuple[Array, Arr
     shape = ops.mask_shape(p, data.shape)
     if key is None:
         return data, lax.full(shape, 1, data.dtype)
-    kept = jax.random.bernoulli(key, 1 - p.p, shape)
+    keep_mask = jax.random.bernoulli(key, 1 - p.p, shape)
     factor = 1 / (1 - p.p) if p.p < 1 else 0
-    mask = lax.select(kept, lax.full(shape, factor, data.dtype), lax.full(shape, 0, data.dtype))
+    mask = lax.select(keep_mask, lax.full(shape, factor, data.dtype), lax.full(shape, 0, data.dtype))
     return data * mask, mask

@@ -42,7 +42,7 @@ def _reach(counts: Sequence[int], strides: Sequence[int]) -> list[int]:
 
 
 def cut(x: Array, axes: Sequence[int], begin: Sequence[Any], counts: Sequence[int], strides: Sequence[int]) -> Array:
-    """So many elements, a stride apart, of each of the axes from `begin` on."""
+    """A number of elements, a stride apart, of each of the axes from `begin` on."""
     first, steps = per_axis(x.ndim, axes, begin, 0), per_axis(x.ndim, axes, strides)
     sizes = list(x.shape)
     for axis, reach in zip(axes, _reach(counts, strides), strict=True):
@@ -72,7 +72,7 @@ def fold(
     loop: bool = False,
 ) -> Array:
     """`value = step(i, value)` for the number of each place from `first` on, in order; a loop where these are many, or
-    where one is asked for."""
+    on request."""
     count = math.prod(kernel)
     if loop or count > WRITTEN_OUT:
         return lax.fori_loop(first, count, step, value)

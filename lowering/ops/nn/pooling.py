@@ -187,9 +187,9 @@ class _Blocks:
     def join(self, blocks: Array) -> Array:
         """Return blocks as data, with zeros for the rest."""
         covered = self._covered()
-        rest = [(0, size - part, 0) for size, part in zip(self.shape, covered, strict=True)]
+        padding = [(0, size - part, 0) for size, part in zip(self.shape, covered, strict=True)]
         joined = blocks.reshape(covered)
-        return lax.pad(joined, _number(0, joined), rest) if tuple(covered) != self.shape else joined
+        return lax.pad(joined, _number(0, joined), padding) if tuple(covered) != self.shape else joined
 
     def _covered(self) -> list[int]:
         covered = list(self.shape)

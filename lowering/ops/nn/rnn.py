@@ -32,16 +32,16 @@ from symjax_nnvm.ir.rules.size_symbols import is_open
 from symjax_nnvm.ops.nn import rnn as ops
 
 SMALL = 2**19
-"""A recurrent matrix of up to this many elements, where several sequences meet it in at least `MANY` steps, meets them
-batch first; larger ones, and few columns or steps, features first. See `_layout`."""
+"""A recurrent matrix of up to this many elements, where several sequences are multiplied with it in at least `MANY`
+steps, takes them batch first; larger ones, and few columns or steps, features first. See `_layout`."""
 
 MANY = 32
 
 WIDE = 16
 """From this batch on a step makes the inputs' share of its gates itself, and below one product makes that of all steps.
 
-Where few columns meet a weight, reading it is what takes time; where many do, it is that the shares, four times as
-large as the data, go through memory. Two LSTM layers of 512 over 64 steps on a CPU, ms with the products inside and
+With few columns for a weight, reading the weight takes the time; with many, it is writing and reading the shares, four
+times as large as the data. Two LSTM layers of 512 over 64 steps on a CPU, ms with the products inside and
 outside: batch 1, 14.5 and 8.1; 4, 23.5 and 19.3; 8, 36.5 and 33.9; 16, 64 and 81; 32, 100 and 123; 128, 514 and 676.
 The shares of a cell of one gate are no larger than data, and their products stay outside.
 """
@@ -94,16 +94,16 @@ def _run(
         return w.layout.project(forth.i2h, x) + bias
 
     def step(carry: Numbers, at: tuple[Any, Array | None]) -> tuple[Numbers, tuple[Any, Numbers]]:
-        given, inside = at
-        new, kept = cell.step(p, forth, share(given) if wide else given, carry)
+        step_input, inside = at
+        new, residuals = cell.step(p, forth, share(step_input) if wide else step_input, carry)
         out = new[0]
         if inside is not None:
             new = tuple(select(inside, after, before) for after, before in zip(new, carry, strict=True))
             out = select(inside, out, 0.0)
-        return new, (out, kept)
+        return new, (out, residuals)
 
-    last, (out, kept) = lax.scan(step, first, (x if wide else share(x), valid), reverse=reverse)
-    return out, last, kept
+    last, (out, residuals) = lax.scan(step, first, (x if wide else share(x), valid), reverse=reverse)
+    return out, last, residuals
 
 
 def _run_back(
@@ -111,7 +111,7 @@ def _run_back(
     w: CellWeights,
     x: Number,
     out: Number,
-    kept: Numbers,
+    residuals: Numbers,
     first: Numbers,
     valid: Array | None,
     reverse: bool,
@@ -127,20 +127,20 @@ def _run_back(
         dout = select(valid, dout, 0.0)
 
     def step(grads: Numbers, at: Any) -> tuple[Numbers, tuple[Any, Any, Any]]:
-        dy, kept, h, inside = at
+        dy, residuals, h, inside = at
         dh = grads[0] + dy
-        dgates, before = cell.back(p, back, kept, h, (dh, *grads[1:]))
+        dgates, before = cell.back(p, back, residuals, h, (dh, *grads[1:]))
         if inside is not None:
             before = tuple(select(inside, new, old) for new, old in zip(before, grads, strict=True))
             dgates, dh = select(inside, dgates, 0.0), select(inside, dh, 0.0)
         dinput = w.layout.project(back.i2h, dgates) if wide else None
         return before, (dgates, dinput, None if w.h2r is None else dh)
 
-    dfirst, (dgates, dinputs, dprojected) = lax.scan(step, dlast, (dout, kept, states, valid), reverse=not reverse)
-    drecurrent = cell.recurrent(w, dgates, kept)
+    dfirst, (dgates, dinputs, dprojected) = lax.scan(step, dlast, (dout, residuals, states, valid), reverse=not reverse)
+    drecurrent = cell.recurrent(w, dgates, residuals)
     dprojection = None
     if w.h2r is not None:
-        i, f, g, o, c = kept
+        i, f, g, o, c = residuals
         dprojection = w.layout.outer(dprojected, w.h2r, o * tanh(clipped(p, f * c + i * g)))
     dw = replace(
         w,
@@ -230,10 +230,10 @@ def _forward(
         outs = []
         for d in range(p.num_directions):
             k = layer * p.num_directions + d
-            out, last, kept = _run(p, weights[k], x, first[k], valid, d == 1)
+            out, last, residuals = _run(p, weights[k], x, first[k], valid, d == 1)
             outs.append(out)
             results.last.append(last)
-            results.kept.append(kept)
+            results.kept.append(residuals)
         x = layout.joined(*outs) if len(outs) > 1 else outs[0]
         results.outputs.append(x)
         if mask is not None and layer < p.num_layers - 1:
@@ -262,16 +262,16 @@ def _backward(
         x = data
         if layer > 0:
             x = done.outputs[layer - 1] if mask is None else done.outputs[layer - 1] * mask[layer - 1]
-        outs, douts = (layout.parts(each, p.num_directions) for each in (done.outputs[layer], dx))
+        outs, douts = (layout.parts(whole, p.num_directions) for whole in (done.outputs[layer], dx))
         dx = None
         for d in range(p.num_directions):
             k = layer * p.num_directions + d
-            kept = done.kept[k] or (outs[d],)
+            residuals = done.kept[k] or (outs[d],)
             shown = [layout.batch_first(head[k]).astype(wide) for head in heads[1:]]
             dlast = shown or [jnp.zeros(dual.plain(state).shape, wide) for state in first[k]]
             dlast = tuple(dual.lift(state, data) for state in dlast)
             dinput, dw[k], dfirst[k] = _run_back(
-                p, weights[k], x, outs[d], kept, first[k], valid, d == 1, douts[d], dlast
+                p, weights[k], x, outs[d], residuals, first[k], valid, d == 1, douts[d], dlast
             )
             dx = dinput if dx is None else dx + dinput
         if mask is not None and layer > 0:
@@ -289,8 +289,8 @@ def _draw_mask(p: ops.RNNParams, data: Array, key: Any) -> Array:
     if key is None:
         return jnp.ones(shape, data.dtype)
     factor = 1 / (1 - p.p) if p.p < 1 else 0
-    kept = jax.random.bernoulli(key, 1 - p.p, shape)
-    return jnp.where(kept, jnp.asarray(factor, data.dtype), jnp.zeros((), data.dtype))
+    keep_mask = jax.random.bernoulli(key, 1 - p.p, shape)
+    return jnp.where(keep_mask, jnp.asarray(factor, data.dtype), jnp.zeros((), data.dtype))
 
 
 @lowers("RNN", needs=("key",))
@@ -307,8 +307,8 @@ def _keeping(p: ops.RNNParams, *inputs: Array, key: Any) -> list[Array]:
     results = _forward(p, layout, operands, valid, None if key is None or mask is None else layout.features_first(mask))
     gates = [array for arrays in results.kept for array in arrays] if ops.KEPT[p.mode] else []
     masks = [] if mask is None else [mask]
-    kept = [layout.features_first(array) for array in (*results.outputs[:-1], *gates)]
-    return [array.astype(inputs[0].dtype) for array in (*_visible(p, results), *masks, *kept)]
+    residuals = [layout.features_first(array) for array in (*results.outputs[:-1], *gates)]
+    return [array.astype(inputs[0].dtype) for array in (*_visible(p, results), *masks, *residuals)]
 
 
 def _visible(p: ops.RNNParams, results: Pass) -> list[Any]:
@@ -329,24 +329,24 @@ class Given:
 
 def _given(p: ops.RNNGradientParams, smooth: list[Array], fixed: list[Array], directions: list[list[Array]]) -> Given:
     layout = _layout(p, smooth[0])
-    rest = iter(fixed)
-    valid = _valid(layout, smooth[0], next(rest) if p.use_sequence_length else None)
-    out = layout.batch_first(next(rest))
-    mask = layout.features_first(next(rest)) if p.has_mask else None
+    fixed_arrays = iter(fixed)
+    valid = _valid(layout, smooth[0], next(fixed_arrays) if p.use_sequence_length else None)
+    out = layout.batch_first(next(fixed_arrays))
+    mask = layout.features_first(next(fixed_arrays)) if p.has_mask else None
     numbers = dual.with_directions(smooth, directions)
-    if p.order:  # what was kept knows nothing of the directions
+    if p.order:  # the stored residuals lack the directions
         return Given(numbers, valid, mask, _forward(p, layout, numbers, valid, mask))
-    kept = map(layout.features_first, rest)
-    outputs = [*(next(kept) for _ in range(p.num_layers - 1)), out]
-    gates = [tuple(next(kept) for _ in ops.KEPT[p.mode]) for _ in p.cells]
+    residuals = map(layout.features_first, fixed_arrays)
+    outputs = [*(next(residuals) for _ in range(p.num_layers - 1)), out]
+    gates = [tuple(next(residuals) for _ in ops.KEPT[p.mode]) for _ in p.cells]
     return Given(numbers, valid, mask, Pass(layout, outputs, [], gates))
 
 
 @lowers("_backward_RNN")
 def _backward_rnn(p: ops.RNNGradientParams, *operands: Array) -> list[Array]:
     at = ops.DERIVATIVES.split(p, operands, heads=True)
-    given = _given(p, at.smooth, at.fixed, at.directions)
-    grads = _backward(p, at.heads, given.numbers, given.valid, given.mask, given.done)
+    inputs = _given(p, at.smooth, at.fixed, at.directions)
+    grads = _backward(p, at.heads, inputs.numbers, inputs.valid, inputs.mask, inputs.done)
     return [dual.mixed_slope(grad).astype(x.dtype) for grad, x in zip(grads, at.smooth, strict=True)]
 
 

@@ -66,11 +66,11 @@ def _plain_cell(activation: Callable[[Any], Any], slope: Callable[[Any], Any]) -
         h = activation(share + w.layout.project(w.h2h, carry[0]))
         return (h,), (h,)
 
-    def back(p: ops.RNNParams, w: CellWeights, kept: Numbers, h: Any, grads: Numbers) -> tuple[Any, Numbers]:
-        dgates = grads[0] * slope(kept[0])
+    def back(p: ops.RNNParams, w: CellWeights, residuals: Numbers, h: Any, grads: Numbers) -> tuple[Any, Numbers]:
+        dgates = grads[0] * slope(residuals[0])
         return dgates, (w.layout.project(w.h2h, dgates),)
 
-    return CellRule(_both_biases, step, back, lambda w, dgates, kept: dgates)
+    return CellRule(_both_biases, step, back, lambda w, dgates, residuals: dgates)
 
 
 def _both_biases(w: CellWeights) -> Any:
@@ -88,8 +88,8 @@ def _lstm_step(p: ops.RNNParams, w: CellWeights, share: Any, carry: Numbers) -> 
     return (out, new), (i, f, g, o, c)
 
 
-def _lstm_back(p: ops.RNNParams, w: CellWeights, kept: Numbers, h: Any, grads: Numbers) -> tuple[Any, Numbers]:
-    i, f, g, o, c = kept
+def _lstm_back(p: ops.RNNParams, w: CellWeights, residuals: Numbers, h: Any, grads: Numbers) -> tuple[Any, Numbers]:
+    i, f, g, o, c = residuals
     dout, dnew = grads
     if w.h2r is not None:
         dout = w.layout.project(w.h2r, dout)
@@ -140,8 +140,8 @@ def _gru_step(p: ops.RNNParams, w: CellWeights, share: Any, carry: Numbers) -> t
     return (n + z * (h - n),), (r, z, n, m)
 
 
-def _gru_back(p: ops.RNNParams, w: CellWeights, kept: Numbers, h: Any, grads: Numbers) -> tuple[Any, Numbers]:
-    r, z, n, m = kept
+def _gru_back(p: ops.RNNParams, w: CellWeights, residuals: Numbers, h: Any, grads: Numbers) -> tuple[Any, Numbers]:
+    r, z, n, m = residuals
     (dh,) = grads
     dn = dh * (1 - z) * (1 - n * n)
     dr = dn * m * r * (1 - r)
@@ -155,9 +155,9 @@ def _gru_bias(w: CellWeights) -> Any:
     return w.i2h_bias + w.layout.joined(r, z, linear(jnp.zeros_like, n))
 
 
-def _gru_recurrent(w: CellWeights, dgates: Any, kept: Numbers) -> Any:
+def _gru_recurrent(w: CellWeights, dgates: Any, residuals: Numbers) -> Any:
     dr, dz, dn = w.layout.parts(dgates, 3)
-    return w.layout.joined(dr, dz, dn * kept[0])
+    return w.layout.joined(dr, dz, dn * residuals[0])
 
 
 def _relu_slope(y: Any) -> Array:
@@ -167,6 +167,6 @@ def _relu_slope(y: Any) -> Array:
 CELLS = {
     "rnn_relu": _plain_cell(dual.relu, _relu_slope),
     "rnn_tanh": _plain_cell(tanh, lambda y: 1 - y * y),
-    "lstm": CellRule(_both_biases, _lstm_step, _lstm_back, lambda w, dgates, kept: dgates),
+    "lstm": CellRule(_both_biases, _lstm_step, _lstm_back, lambda w, dgates, residuals: dgates),
     "gru": CellRule(_gru_bias, _gru_step, _gru_back, _gru_recurrent),
 }

@@ -28,9 +28,9 @@ def _scaled(p: ops.SoftmaxParams, data: Array) -> Array:
     return data if p.temperature in (None, 1.0) else data / p.temperature
 
 
-def _wider(dtype: jnp.dtype, asked: str) -> jnp.dtype:
-    wanted = jax.dtypes.canonicalize_dtype(asked)
-    return jnp.promote_types(jnp.promote_types(dtype, wanted), jnp.float32)
+def _wider(dtype: jnp.dtype, name: str) -> jnp.dtype:
+    target = jax.dtypes.canonicalize_dtype(name)
+    return jnp.promote_types(jnp.promote_types(dtype, target), jnp.float32)
 
 
 def _result(p: ops.SoftmaxParams, value: Array, data: Array) -> Array:

@@ -54,7 +54,7 @@ def _of(function: ops.FusedFunction | None, x: Array) -> Array:
 
 
 def _levels_of_rows(weight: Array, bias: Array | None, data_scale: Array) -> Array:
-    """Levels for a unit of each row of a weight, of which a bias does not overflow an int32."""
+    """Levels for a unit of each row of a weight, with which a bias does not overflow an int32."""
     scale = scale_of("int8", jnp.max(jnp.abs(weight), axis=tuple(range(1, weight.ndim))))
     if bias is None:
         return scale
@@ -195,7 +195,7 @@ def _parts(p: ops.FusedAttentionParams, data: Array, part: int) -> Array:
 def _finished(
     p: ops.FusedAttentionParams, sums: Array, scales: Sequence[Array], factor: float, limits: tuple[Array, Array] | None
 ):
-    """Sums of products as the node says: floats, levels of the calibrated range, or int32."""
+    """Sums of products in the node's form: floats, levels of the calibrated range, or int32."""
     if not p.quantized:
         return sums * factor
     levels = 1 / (scales[0] * scales[1])

@@ -46,21 +46,21 @@ def flattened(p: FullyConnectedParams, data: Array) -> Array:
 
 
 @lowers("_contrib_quantized_conv")
-def _conv(p: ops.QuantizedConvParams, data: Array, weight: Array, *rest: Array):
-    bias = None if p.no_bias else rest[0].astype(jnp.int32)  # oneDNN adds it as it is, whatever its range
-    of_data, of_weight, *_ = _ends_of(rest[not p.no_bias :])
+def _conv(p: ops.QuantizedConvParams, data: Array, weight: Array, *operands: Array):
+    bias = None if p.no_bias else operands[0].astype(jnp.int32)  # oneDNN adds it as it is, whatever its range
+    of_data, of_weight, *_ = _ends_of(operands[not p.no_bias :])
     sums = accumulated(convolve(p, data, weight), bias, p.channel_axis)
     return sums, *sums_range(magnitude(*of_data), magnitude(*of_weight), True)  # as if uint8 had 127 levels: MXNet's
 
 
 @lowers("_contrib_quantized_fully_connected")
-def _fully_connected(p: FullyConnectedParams, data: Array, weight: Array, *rest: Array):
-    of_data, of_weight, *of_bias = _ends_of(rest[not p.no_bias :])
+def _fully_connected(p: FullyConnectedParams, data: Array, weight: Array, *operands: Array):
+    of_data, of_weight, *of_bias = _ends_of(operands[not p.no_bias :])
     bias = None
     if not p.no_bias:
         scale = (LEVELS[data.dtype.name] / magnitude(*of_data)) * (LEVELS["int8"] / magnitude(*of_weight))
         levels = scale * magnitude(*of_bias[0]) / LEVELS["int8"]
-        bias = (rest[0].astype(jnp.float32) * levels).astype(jnp.int32)
+        bias = (operands[0].astype(jnp.float32) * levels).astype(jnp.int32)
     sums = accumulated(dot(flattened(p, data), weight), bias, -1)
     return sums, *sums_range(magnitude(*of_data), magnitude(*of_weight), data.dtype == np.int8)
 

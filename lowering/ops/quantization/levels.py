@@ -23,7 +23,7 @@ INT32_LEVELS = 2.0**31
 """What the magnitude of an int32's range stands for: 2³¹ - 1, as a float32."""
 
 _EXACT = 2**24 // (255 * 128)
-"""So many products of a uint8 and an int8 have an exact sum in float32."""
+"""The largest number of products of a uint8 and an int8 with an exact sum in float32."""
 
 
 def scalar(range_end: Array) -> Array:

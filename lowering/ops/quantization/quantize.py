@@ -23,8 +23,8 @@ def _range_of(p: CalibratedParams, data: Array) -> tuple[Array, Array]:
 
 def _as_levels(data: Array, greatest: float, low: Array, high: Array, dtype: str) -> tuple[Array, Array, Array]:
     real = magnitude(low, high)
-    kept = ends(-real, real) if dtype == "int8" else ends(low, high)
-    return rounded(data * (greatest / real), dtype), *kept
+    bounds = ends(-real, real) if dtype == "int8" else ends(low, high)
+    return rounded(data * (greatest / real), dtype), *bounds
 
 
 @lowers("_contrib_quantize")
@@ -64,5 +64,5 @@ def _requantize(p: ops.QuantizeV2Params, data: Array, low: Array, high: Array):
     level = magnitude(scalar(low), scalar(high)) / np.float32(INT32_LEVELS)
     calibrated = p.min_calib_range is not None and p.max_calib_range is not None
     real = magnitude(*_range_of(p, numbers)) * (1.0 if calibrated else level)
-    kept = ends(-real, real) if p.dtype == "int8" else ends(0.0, real)
-    return rounded(numbers * (level * (_GREATEST[p.dtype] / real)), p.dtype), *kept
+    bounds = ends(-real, real) if p.dtype == "int8" else ends(0.0, real)
+    return rounded(numbers * (level * (_GREATEST[p.dtype] / real)), p.dtype), *bounds

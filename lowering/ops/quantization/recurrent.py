@@ -1,7 +1,7 @@
 """The JAX rule of _contrib_quantized_rnn: an LSTM whose data, states and weights are rounded to 8 bits.
 
-MXNet 1.9.1 has no goldens of it: where oneDNN lacks a way to bring its weights in order, it fails. The rule is what its
-source and oneDNN's guide say: (q - shift) / scale is what a uint8 stands for, of data and of hidden states.
+MXNet 1.9.1 has no goldens of it: where oneDNN lacks a way to bring its weights in order, it fails. The rule follows its
+source and oneDNN's guide: (q - shift) / scale is what a uint8 stands for, of data and of hidden states.
 """
 
 from __future__ import annotations

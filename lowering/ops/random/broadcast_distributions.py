@@ -93,8 +93,8 @@ for _row in ops.DISTRIBUTIONS:
 
 @lowers("_npi_bernoulli", needs=("key",))
 def _bernoulli(p: ops.BernoulliParams, *arrays: Array, key: Array) -> Array:
-    given = jnp.float32(p.number) if p.number is not None else lax.stop_gradient(arrays[0]).astype(np.float32)
-    probability = jax.nn.sigmoid(given) if p.is_logit else given
+    parameter = jnp.float32(p.number) if p.number is not None else lax.stop_gradient(arrays[0]).astype(np.float32)
+    probability = jax.nn.sigmoid(parameter) if p.is_logit else parameter
     shape = arrays[0].shape if p.size is None and arrays else p.size or ()
     return cast(random.uniform(key, shape, np.float32) < probability, p.dtype)
 
@@ -115,13 +115,13 @@ def _choice(p: ops.ChoiceParams, *arrays: Array, key: Array) -> Array:
 
 @lowers("_npi_multinomial", needs=("key",))
 def _multinomial(p: ops.NumpyMultinomialParams, *arrays: Array, key: Array) -> Array:
-    given = jnp.asarray(p.pvals, np.float32) if p.pvals is not None else lax.stop_gradient(arrays[0])
-    (count,), size = given.shape, p.size or ()
+    pvals = jnp.asarray(p.pvals, np.float32) if p.pvals is not None else lax.stop_gradient(arrays[0])
+    (count,), size = pvals.shape, p.size or ()
     if not count:
         return jnp.zeros((*size, 0), jax.dtypes.canonicalize_dtype(np.int64))
     rows = math.prod(size)
     # What the probabilities before the last leave is the last one's, as in NumPy.
-    probabilities = given.at[-1].set(jnp.maximum(1 - jnp.sum(given[:-1]), 0))
+    probabilities = pvals.at[-1].set(jnp.maximum(1 - jnp.sum(pvals[:-1]), 0))
     classes = draw_classes(key, probabilities, (rows, p.n)).reshape(rows, p.n)
     counts = jnp.zeros((rows, count), jax.dtypes.canonicalize_dtype(np.int64))
     places = lax.broadcasted_iota(np.int32, classes.shape, 0)

@@ -15,7 +15,7 @@ from lowering.core.rules import Numbers, lowers
 from symjax_nnvm.ops.random import multinomial as ops
 
 _FEW_CLASSES = 64
-"""Up to so many classes comparing a draw with all of them is faster than a binary search."""
+"""The largest number of classes for which comparing a draw with all is faster than a binary search."""
 
 
 def draw_classes(key: Array, probabilities: Array, drawn: tuple[int, ...]) -> Array:
@@ -110,7 +110,7 @@ def _unique_zipfian(key: Array, range_max: int, count: int) -> tuple[Array, Arra
 
 
 def _zipfian_candidates(key: Array, range_max: int, count: int) -> tuple[Array, Array]:
-    """Return (classes, whether each is a draw) by rejection: float32 cannot tell the rare classes of a long list apart.
+    """Return (classes, whether each is a draw) by rejection: float32 merges the rare classes of a long list.
 
     With m = class + 1 the distribution is log(1 + 1/m): m is drawn uniformly from an octave [2^j, 2^(j+1)), as an
     integer, and accepted with the probability of m relative to that of 2^j, which is at least 1/2.

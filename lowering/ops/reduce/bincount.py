@@ -20,5 +20,5 @@ def _bincount(p: ops.BincountParams, data: Array, weights: Array | None = None, 
         problem = "input should be nonnegative number"
         raise LoweringError(problem, op=attrs.op, node=attrs.name, input="data", got=f"{numbers.min()}")
     length = max(p.minlength, int(numbers.max()) + 1 if numbers.size else 0)
-    each = jnp.ones(numbers.shape, data.dtype) if weights is None else weights
-    return jnp.zeros(length, each.dtype).at[numbers].add(each)
+    amounts = jnp.ones(numbers.shape, data.dtype) if weights is None else weights
+    return jnp.zeros(length, amounts.dtype).at[numbers].add(amounts)

@@ -30,11 +30,11 @@ def _backward_diff(p: ops.DiffParams, ograd: Array, a: Array) -> Array:
 
 @lowers("_npi_ediff1d")
 def _ediff1d(p: ops.Ediff1dParams, data: Array, *ends: Array) -> Array:
-    given = list(ends)
+    arrays = list(ends)
 
     def end(is_given: bool, number: float | None) -> list[Array]:
         if is_given:
-            return [given.pop(0).reshape(-1)]
+            return [arrays.pop(0).reshape(-1)]
         return [] if number is None else [jnp.asarray(np.array([number]).astype(data.dtype))]
 
     before = end(p.to_begin_arr_given, p.to_begin_scalar)
@@ -44,8 +44,8 @@ def _ediff1d(p: ops.Ediff1dParams, data: Array, *ends: Array) -> Array:
 
 @lowers("_backward_npi_ediff1d")
 def _backward_ediff1d(p: ops.Ediff1dParams, ograd: Array, data: Array, *ends: Array) -> tuple[Array, ...]:
-    given = [*ends]
-    before = given.pop(0).size if p.to_begin_arr_given else int(p.to_begin_scalar is not None)
+    arrays = [*ends]
+    before = arrays.pop(0).size if p.to_begin_arr_given else int(p.to_begin_scalar is not None)
     between = max(0, data.size - 1)
     inner = ograd[before : before + between]
     of_data = -jnp.diff(jnp.pad(inner, 1)) if data.size else inner

@@ -84,8 +84,8 @@ def _norm(p: ops.NormParams, data: Array) -> Array:
 def backward_sum(p: Any, ograd: Array, data: Array) -> Array:
     """Return the head gradient, repeated over the reduced axes."""
     axes = ops.reduced_axes(p, data.ndim)
-    kept = [i for i in range(data.ndim) if i not in axes]
-    return lax.broadcast_in_dim(ograd.reshape([data.shape[i] for i in kept]), data.shape, kept)
+    kept_axes = [i for i in range(data.ndim) if i not in axes]
+    return lax.broadcast_in_dim(ograd.reshape([data.shape[i] for i in kept_axes]), data.shape, kept_axes)
 
 
 @lowers("_backward_mean")

@@ -1,4 +1,4 @@
-"""JAX rule of the operator that says how an array is split over a mesh."""
+"""JAX rule of the operator that declares how an array is split over a mesh."""
 
 from __future__ import annotations
 

@@ -51,16 +51,16 @@ def _slice(p: ops.SliceParams, data: Array) -> Array:
     if cuts_open_axes(p, data.shape):
         return data[index_of(p)]
     # Backwards pieces are cut forwards and turned around: static slices, where indexing might gather.
-    kept = _ranges(p, data)
-    forward = [r if r.step > 0 else r[::-1] for r in kept]
+    ranges = _ranges(p, data)
+    forward = [r if r.step > 0 else r[::-1] for r in ranges]
     piece = lax.slice(
         data, [r.start for r in forward], [r[-1] + 1 if r else 0 for r in forward], [r.step for r in forward]
     )
-    return _turned(piece, kept)
+    return _turned(piece, ranges)
 
 
-def _turned(array: Array, kept: list[range]) -> Array:
-    backwards = [i for i, r in enumerate(kept) if r.step < 0]
+def _turned(array: Array, ranges: list[range]) -> Array:
+    backwards = [i for i, r in enumerate(ranges) if r.step < 0]
     return lax.rev(array, backwards) if backwards else array
 
 
@@ -68,13 +68,13 @@ def _turned(array: Array, kept: list[range]) -> Array:
 def _backward_slice(p: ops.SliceParams, ograd: Array, data: Array) -> Array:
     if cuts_open_axes(p, data.shape):
         return jnp.zeros(data.shape, ograd.dtype).at[index_of(p)].set(ograd)
-    kept = _ranges(p, data)
-    forward = [r if r.step > 0 else r[::-1] for r in kept]
+    ranges = _ranges(p, data)
+    forward = [r if r.step > 0 else r[::-1] for r in ranges]
     widths = [
         (r[0], length - 1 - r[-1], r.step - 1) if r else (length, 0, 0)
         for r, length in zip(forward, data.shape, strict=True)
     ]
-    return lax.pad(_turned(ograd, kept), _zero(ograd), widths)
+    return lax.pad(_turned(ograd, ranges), _zero(ograd), widths)
 
 
 @lowers("slice_like")
@@ -126,7 +126,7 @@ def _fold_border(grad: Array, axis: int, before: int, after: int, *, reflect: bo
             border = jnp.sum(border, axis, dtype=grad.dtype, keepdims=True)
         size, inset = border.shape[axis], int(reflect)  # a mirror image leaves the edge itself out
         widths = [(0, 0, 0)] * grad.ndim
-        rest = length - size - inset
-        widths[axis] = (rest, inset, 0) if at_end else (inset, rest, 0)
+        gap = length - size - inset
+        widths[axis] = (gap, inset, 0) if at_end else (inset, gap, 0)
         total = total + lax.pad(border, _zero(grad), widths)
     return total

@@ -26,8 +26,8 @@ def _retain(data: Array, indices: Array) -> Array:
     rows = data.shape[0]
     numbers = indices.astype("int32").reshape(-1)
     # Negative numbers would count from the end; past the end they are dropped.
-    kept = jnp.zeros(rows, bool).at[jnp.where(numbers < 0, rows, numbers)].set(True, mode="drop")
-    return jnp.where(kept.reshape(rows, *(1,) * (data.ndim - 1)), data, jnp.zeros_like(data))
+    mask = jnp.zeros(rows, bool).at[jnp.where(numbers < 0, rows, numbers)].set(True, mode="drop")
+    return jnp.where(mask.reshape(rows, *(1,) * (data.ndim - 1)), data, jnp.zeros_like(data))
 
 
 _sum = FLowering[Op.get("sum")].rule

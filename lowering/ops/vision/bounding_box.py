@@ -1,7 +1,7 @@
 """JAX rules of operators on bounding boxes, and the greedy algorithms that detection shares.
 
-Suppression and matching have static shapes: a mask says which boxes are left. Both are loops whose every step works on
-whole arrays, and which end as soon as nothing can change.
+Suppression and matching have static shapes: a mask marks the boxes that are left. Both are loops whose every step works
+on whole arrays, and which end as soon as nothing can change.
 """
 
 from __future__ import annotations
@@ -66,27 +66,27 @@ def in_front(mask: Array) -> Array:
 def survivors(candidates: Array, rivals: Callable[[Array], Array], limit: int | None = None) -> Array:
     """Greedy suppression: candidates (n,) in order, each of which removes its later rivals unless it is removed.
 
-    rivals(i): (n,) booleans, who must go if i stays. limit: stop when so many stay. The loop has one step for each
-    candidate that stays, not for each candidate.
+    rivals(i): (n,) booleans, the candidates to remove if i stays. limit: stop when this number stays. The loop has one
+    step for each candidate that stays, not for each candidate.
     """
     n = candidates.shape[0]
     places = lax.iota(np.int32, n)
 
-    def next_after(place: Array | int, left: Array) -> Array:
-        return jnp.min(jnp.where(left & (places > place), places, n), initial=n)
+    def next_after(place: Array | int, remaining: Array) -> Array:
+        return jnp.min(jnp.where(remaining & (places > place), places, n), initial=n)
 
     def goes_on(state: tuple[Array, Array, Array]) -> Array:
         _, best, count = state
         return (best < n) & (count < (n if limit is None else limit))
 
     def step(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        left, best, count = state
-        left = left & ~(rivals(best) & (places > best))
-        return left, next_after(best, left), count + 1
+        remaining, best, count = state
+        remaining = remaining & ~(rivals(best) & (places > best))
+        return remaining, next_after(best, remaining), count + 1
 
     start = (candidates, next_after(-1, candidates), jnp.zeros((), np.int32))
-    left, end, _ = lax.while_loop(goes_on, step, start)
-    return left & (places < end)
+    remaining, end, _ = lax.while_loop(goes_on, step, start)
+    return remaining & (places < end)
 
 
 def greedy_pairs(scores: Array, threshold: Any) -> tuple[Array, Array]:

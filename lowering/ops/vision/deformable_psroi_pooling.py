@@ -60,11 +60,11 @@ class _Bins:
     def inside(self, number: Array) -> Array:
         """Return whether the sample of a number is inside the map."""
         numbers = (number // self.p.sample_per_part, number % self.p.sample_per_part)
-        kept = self.exists
+        is_inside = self.exists
         for axis in range(2):
             place = self.starts[axis] + numbers[axis].astype(self.steps[axis].dtype) * self.steps[axis]
-            kept = kept & (place >= _BORDER.low) & (place <= self.sizes[axis] + _BORDER.high)
-        return kept
+            is_inside = is_inside & (place >= _BORDER.low) & (place <= self.sizes[axis] + _BORDER.high)
+        return is_inside
 
     @property
     def numbers(self) -> Array:
@@ -141,8 +141,8 @@ def _pooled(
     maps = _maps(p, wide(data), classes)
 
     def add(total: Array, number: Array) -> tuple[Array, None]:
-        kept = bins.inside(number)[..., None]
-        return total + jnp.where(kept, sample(maps, bins.maps, *bins.taps_of(number)), 0), None
+        is_inside = bins.inside(number)[..., None]
+        return total + jnp.where(is_inside, sample(maps, bins.maps, *bins.taps_of(number)), 0), None
 
     shape = (*bins.maps.shape, maps.shape[-1])
     total, _ = lax.scan(add, jnp.zeros(shape, maps.dtype), bins.numbers)
@@ -177,8 +177,8 @@ def _data_gradient(p: ops.SlopesParams, ograd: Array, data: Array, rois: Array, 
     values = wide(ograd).reshape(r, classes, -1, rows, columns).transpose(0, 1, 3, 4, 2) * bins.share
 
     def add(total: Array, number: Array) -> tuple[Array, None]:
-        kept = bins.inside(number)[..., None]
-        return spread(jnp.where(kept, values, 0), total, bins.maps, *bins.taps_of(number)), None
+        is_inside = bins.inside(number)[..., None]
+        return spread(jnp.where(is_inside, values, 0), total, bins.maps, *bins.taps_of(number)), None
 
     zeros = jnp.zeros((classes * p.group_size**2 * data.shape[0], *data.shape[2:], values.shape[-1]), values.dtype)
     maps, _ = lax.scan(add, zeros, bins.numbers)

@@ -47,10 +47,10 @@ def _hardest(p: ops.MultiBoxTargetParams, cls_pred: Array, is_positive: Array, o
     """Return the anchors mined as negative: those that look least like background."""
     candidates = ~is_positive & (overlap < np.float32(p.negative_mining_thresh))
     count = jnp.sum(is_positive, dtype=np.int32)
-    wanted = (count * np.float32(p.negative_mining_ratio)).astype(np.int32)
-    wanted = jnp.minimum(wanted, is_positive.shape[0] - count)
+    negatives = (count * np.float32(p.negative_mining_ratio)).astype(np.int32)
+    negatives = jnp.minimum(negatives, is_positive.shape[0] - count)
     order = descending(-jax.nn.softmax(cls_pred, 0)[0], candidates)
-    is_chosen = jnp.zeros_like(candidates).at[order].set(lax.iota(np.int32, order.shape[0]) < wanted)
+    is_chosen = jnp.zeros_like(candidates).at[order].set(lax.iota(np.int32, order.shape[0]) < negatives)
     return is_chosen & candidates
 
 

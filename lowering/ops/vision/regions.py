@@ -18,7 +18,7 @@ def stored(x: Array) -> Array:
 
     Regions are cut where a rounded value is an integer. A product contracted with a sum, or a division turned into a
     product with the reciprocal (3 · (1 / 7) · 7 is more than 3), would move the cut by a whole element. XLA does both;
-    an optimisation barrier is gone by then on a CPU, but no compiler may look through a choice that depends on data.
+    a CPU has no optimisation barrier left by then, but no compiler may look through a choice that depends on data.
     """
     return jnp.where(jnp.isnan(x), jnp.zeros((), x.dtype), x)
 
@@ -62,8 +62,8 @@ def _in_turn(regions: tuple[Array, ...], size: int) -> tuple[tuple[Array, ...], 
         return tuple(x[None] for x in regions), count
     chunk = max(1, min(count, _CHUNK // max(size, 1)))
     turns = -(-count // chunk)
-    rest = turns * chunk - count
-    padded = (jnp.pad(x, [(0, rest)] + [(0, 0)] * (x.ndim - 1)) if rest else x for x in regions)
+    filler = turns * chunk - count
+    padded = (jnp.pad(x, [(0, filler)] + [(0, 0)] * (x.ndim - 1)) if filler else x for x in regions)
     return tuple(x.reshape(turns, chunk, *x.shape[1:]) for x in padded), chunk
 
 

@@ -136,9 +136,9 @@ def _interpolated(x: Array, axis: int, new: int, *, align_corners: bool) -> Arra
 @lowers("_contrib_BilinearResize2D")
 def _bilinear_resize(p: ops.BilinearResizeParams, data: Array, like: Array | None = None) -> Array:
     sizes = ops.bilinear_sizes(p, data.shape, None if like is None else like.shape)
-    known = [size for size in sizes if size is not None]  # of known sizes come known ones
+    known_sizes = [size for size in sizes if size is not None]  # of known sizes come known ones
     return along_axes(
-        *(data, known, lambda new, old: _interpolation(new, old, align_corners=p.align_corners)),
+        *(data, known_sizes, lambda new, old: _interpolation(new, old, align_corners=p.align_corners)),
         partial(_interpolated, align_corners=p.align_corners),
     )
 

@@ -64,8 +64,8 @@ def _weights(p: ops.ROIAlignParams, rois: Array, axis: int, size: int) -> Array:
         number = first + i
         at = _coordinates(start, length, count, bins, number)
         near = jnp.maximum(1 - jnp.abs(jnp.clip(at, 0, size - 1) - elements), 0)
-        kept = (number < count[:, None, None]) & (at >= _BORDER.low) & (at <= size + _BORDER.high)
-        total = total + jnp.where(kept, near, 0)
+        is_valid = (number < count[:, None, None]) & (at >= _BORDER.low) & (at <= size + _BORDER.high)
+        total = total + jnp.where(is_valid, near, 0)
     return total / count[:, None, None]
 
 
@@ -221,8 +221,8 @@ class _Rotated:
     def share(self, number: Array, exists: Array) -> Array:
         """Return the weight of the sample of a number in the mean of each region's bins: (r, 1, 1, 1)."""
         dtype = self.bins[0].dtype
-        kept = (number < self.count) & exists
-        return jnp.where(kept, 1 / self.count.astype(dtype), jnp.zeros((), dtype))[:, None, None, None]
+        is_valid = (number < self.count) & exists
+        return jnp.where(is_valid, 1 / self.count.astype(dtype), jnp.zeros((), dtype))[:, None, None, None]
 
 
 def _for_every_sample(

@@ -64,8 +64,8 @@ def _greater(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Arr
 def _tables(maps: Array) -> tuple[Array, Array]:
     """Return rows of channels: values and numbers of maxima, over (level of y, level of x, n, h, w).
 
-    Level l of an axis holds the maximum of the 2^l elements from each on; where the axis has no so many, nothing that
-    is read.
+    Level l of an axis holds the maximum of the 2^l elements from each on; where the axis is shorter, the values are
+    never read.
     """
     n, h, w, c = maps.shape
     numbers = jnp.broadcast_to(np.arange(h * w, dtype=np.int32).reshape(1, h, w, 1), (n, h, w, c))
@@ -111,9 +111,9 @@ def _roi_pooling(p: ops.ROIPoolingParams, data: Array, rois: Array) -> tuple[Arr
         both = (_read(values, at), _read(numbers, at))
         best = both if best is None else _greater(best, both)
     assert best is not None  # there are four rectangles
-    kept = filled[..., None]
-    value = jnp.where(kept, best[0], jnp.zeros((), data.dtype))
-    number = jnp.where(kept, best[1], np.int32(-1))
+    mask = filled[..., None]
+    value = jnp.where(mask, best[0], jnp.zeros((), data.dtype))
+    number = jnp.where(mask, best[1], np.int32(-1))
     return value.transpose(0, 3, 1, 2), number.transpose(0, 3, 1, 2)
 
 
@@ -195,5 +195,5 @@ def _backward_psroi_pooling(p: ops.PSROIPoolingParams, ograd: Array, data: Array
     of_groups = jnp.zeros((n, p.output_dim, groups, groups, h, w), g.dtype)
     of_groups = of_groups.at[:, :, group[:, None], group[None, :]].add(of_bins)
     used = of_groups.reshape(n, -1, h, w)
-    rest = c - used.shape[1]
-    return (jnp.pad(used, [(0, 0), (0, rest), (0, 0), (0, 0)]) if rest else used).astype(data.dtype)
+    unused = c - used.shape[1]
+    return (jnp.pad(used, [(0, 0), (0, unused), (0, 0), (0, 0)]) if unused else used).astype(data.dtype)

@@ -1,9 +1,9 @@
 """Bilinear sampling of maps at real coordinates: gathers and weights, the transpose, and the slopes.
 
-A bilinear sample is a sum over two taps in each axis. Taps know how the map ends (`Border`) and may hold the derivative
-of their weights by the coordinate instead of the weights, so that one routine serves the operators that sample, their
-gradients by the map (`spread`, a scatter-add), and those by the coordinates. Maps have channels last: a tap then reads
-one contiguous row.
+A bilinear sample is a sum over two taps in each axis. Taps include the map's border (`Border`) and may hold the
+derivative of their weights by the coordinate instead of the weights, so that one routine serves the operators that
+sample, their gradients by the map (`spread`, a scatter-add), and those by the coordinates. Maps have channels last: a
+tap then reads one contiguous row.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from jax import Array, lax
 class Border:
     """How an axis ends.
 
-    Coordinates from `low` to size + `high` are sampled, others give 0; `closed` says whether the upper end belongs to
-    them. zeros: the map goes on with zeros; else with its first and last elements. right_slope: at an element the slope
-    is that towards the next one; else it is 0.
+    Coordinates from `low` to size + `high` are sampled, others give 0; `closed`: whether the upper end belongs to them.
+    zeros: the map goes on with zeros; else with its first and last elements. right_slope: at an element the slope is
+    that towards the next one; else it is 0.
     """
 
     low: float

@@ -13,17 +13,17 @@ from symjax_nnvm.ir.op import unregistered
 from symjax_nnvm.ir.traverse import post_order
 
 Report = Callable[[Node, JSONFormatError], None]
-"""Told of a node that cannot be used, and why, instead of raising the error; it has to `stand_in` for the node."""
+"""Called with an unusable node and the reason, instead of an error; it must `stand_in` for the node."""
 
 _MAX_OUTPUTS = 1 << 16  # of all nodes that have many: a number in a file must not decide how long inference takes
 _FEW_OUTPUTS = 16
-_MAX_UNKNOWN_OUTPUTS = 1 << 10  # of a node whose operator does not say how many it has
+_MAX_UNKNOWN_OUTPUTS = 1 << 10  # of a node whose operator has no number of outputs
 
 
 def check_nodes(nodes: Iterable[Node], heads: Sequence[NodeEntry] = (), report: Report | None = None) -> None:
     """Parse the parameters of loaded nodes, and check number of inputs, output numbers and mutated inputs.
 
-    report: is told of nodes that do not pass. Without it raises JSONFormatError naming the node.
+    report: is called for nodes that do not pass. Without it raises JSONFormatError naming the node.
     """
     nodes = list(nodes)
     for node in nodes:
@@ -106,16 +106,16 @@ def _check_output_number(entry: NodeEntry, user: Node | None, i: int, report: Re
     count = source.num_outputs()
     if index < count:
         return
-    known = source.op is None or source.op.is_registered
+    is_known = source.op is None or source.op.is_registered
     problem = explain(
         f"Head {i} of field 'heads' is an output that does not exist"
         if user is None
         else f"Input {i} of field 'inputs' is an output that does not exist",
         node=user,
-        expected=f"an output number < {count if known else _MAX_UNKNOWN_OUTPUTS} of node {source.name!r}",
+        expected=f"an output number < {count if is_known else _MAX_UNKNOWN_OUTPUTS} of node {source.name!r}",
         got=index,
     )
-    if known:
+    if is_known:
         tell(report, source, problem)
     if index >= _MAX_UNKNOWN_OUTPUTS:
         raise JSONFormatError(problem)

@@ -49,8 +49,8 @@ def load_json(text: str, *, parse: bool = True, report: Report | None = None) ->
     """Return the graph that a JSON text describes, its graph attributes included.
 
     parse: run the operators' parameter parsers and check each node against its operator. Without it (for files that
-    must be upgraded first) `check_nodes` has to be called later; subgraphs are parsed in any case. report: is told of
-    every node whose operator is unknown or does not fit it, where an error would be raised otherwise.
+    must be upgraded first) `check_nodes` has to be called later; subgraphs are parsed in any case. report: is called,
+    instead of an error, for every node whose operator is unknown or does not fit it.
 
     The version counter of a variable continues from the highest version the file stores for it, so that composing
     another mutating operator gives the next version. (NNVM restarts at 0 and hands out the same versions again.)
@@ -76,12 +76,12 @@ def _refuse(field: str, where: str, expected: str, got: object) -> NoReturn:
     raise JSONFormatError(f"Malformed graph JSON: field {field!r} of {where}", expected=expected, got=brief(got))
 
 
-def _check_fields(item: Any, known: Sequence[str], required: Sequence[str], where: str) -> None:
+def _check_fields(item: Any, fields: Sequence[str], required: Sequence[str], where: str) -> None:
     if type(item) is not dict:
         raise JSONFormatError(f"Malformed graph JSON: {where}", expected="an object", got=brief(item))
     for field in item:
-        if field not in known:
-            candidates = ", ".join(known)
+        if field not in fields:
+            candidates = ", ".join(fields)
             raise JSONFormatError(f"JSONReader: Unknown field {field[:80]}, candidates are: {candidates}; in {where}.")
     for field in required:
         if field not in item:

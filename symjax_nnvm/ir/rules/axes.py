@@ -75,12 +75,12 @@ def solve_sizes(a: Sequence[int | None], b: Sequence[int | None]) -> tuple[Shape
 
 
 def _solve(dims: Sequence[int | None], size: int, other: Sequence[int | None]) -> Shape:
-    rest = math.prod(dim for dim in dims if dim is not None)
-    if list(dims).count(None) != 1 or rest == 0:
+    product = math.prod(dim for dim in dims if dim is not None)
+    if list(dims).count(None) != 1 or product == 0:
         return tuple(dims)
-    if size % rest:
+    if size % product:
         raise _unequal(other, dims)
-    return tuple(size // rest if dim is None else dim for dim in dims)
+    return tuple(size // product if dim is None else dim for dim in dims)
 
 
 def _unequal(a: Sequence[int | None], b: Sequence[int | None]) -> InferenceError:

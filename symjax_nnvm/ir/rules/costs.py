@@ -1,6 +1,6 @@
 """The cost of an operator: the arithmetic of a call, and the memory that it takes beside inputs and outputs.
 
-Costs are said in elements and operations. A *MAC* is one multiplication with the addition that follows it, as matrix
+Costs are in elements and operations. A *MAC* is one multiplication with the addition that follows it, as matrix
 products and convolutions do them; other operations (bias, comparisons, square roots, each elementary function) count
 one each. 1 MAC = 2 FLOPs. Operators that move or make data without arithmetic cost 0.
 

@@ -65,7 +65,7 @@ Rule = Callable[[Any, Operands], Operands]
 
 @dataclass(frozen=True)
 class Derivatives:
-    """Tells how an operator's derivative operators are called, and the names of their operands by role.
+    """The names of an operator's derivative operators, and the names of their operands by role.
 
     Parameters of the derivative operators are those of the operator and `order`.
     """
@@ -87,9 +87,9 @@ class Derivatives:
 
     def split(self, p: Any, operands: Sequence[Any], *, heads: bool) -> Operands:
         """Return the operands of a derivative operator by role."""
-        rest = iter(operands)
+        queue = iter(operands)
         names = self.names(p, heads=heads)
-        groups = [[next(rest) for _ in group] for group in (names.heads, names.smooth, names.fixed, *names.directions)]
+        groups = [[next(queue) for _ in group] for group in (names.heads, names.smooth, names.fixed, *names.directions)]
         return Operands(groups[0], groups[1], groups[2], groups[3:])
 
     def gradient(self, node: Node, ograds: Sequence[NodeEntry], fixed: Sequence[NodeEntry]) -> list[NodeEntry | None]:
@@ -105,8 +105,8 @@ class Derivatives:
         """Return the outputs of a derivative operator, with the parameters of a node of the family."""
         params: dict[str, Any] = {**node.attrs.dict, "order": len(operands.directions)}
         schema = Op.get(op).params
-        known = {name: value for name, value in params.items() if schema is not None and name in schema.fields}
-        entry = apply(op, *operands.all, **known)
+        own_params = {name: value for name, value in params.items() if schema is not None and name in schema.fields}
+        entry = apply(op, *operands.all, **own_params)
         return [entry._replace(index=i) for i in range(entry.node.num_outputs())]
 
     def _of_tangent(self, node: Node, ograds: list[NodeEntry]) -> list[NodeEntry | None]:
@@ -136,13 +136,13 @@ def _without_each(directions: list[list[NodeEntry]]) -> list[list[list[NodeEntry
 
 def _first_known(merge: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
     """Return the merged knowledge of several values; the first of two in conflict, which the pass reports."""
-    known = None
+    merged = None
     for value in values:
         try:
-            known = merge(known, value)
+            merged = merge(merged, value)
         except ValueError:
             continue
-    return known
+    return merged
 
 
 def register_derivatives(
@@ -160,8 +160,8 @@ def register_derivatives(
         def infer(p: Any, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
             at = family.split(p, ins, heads=has_heads)
             likes = [at.smooth, *at.directions, *([outs] if has_heads else [])]
-            known = [_first_known(merge, values) for values in zip(*likes, strict=True)]
-            inferred = rule(p, Operands(at.heads if has_heads else list(outs), known, at.fixed, []))
+            merged = [_first_known(merge, values) for values in zip(*likes, strict=True)]
+            inferred = rule(p, Operands(at.heads if has_heads else list(outs), merged, at.fixed, []))
             directions = [inferred.smooth] * len(at.directions)
             if has_heads:
                 return Operands(inferred.heads, inferred.smooth, inferred.fixed, directions).all, inferred.smooth

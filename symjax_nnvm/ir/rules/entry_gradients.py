@@ -30,17 +30,17 @@ def gradient_entries(
             got=len(head_grads),
         )
     nodes = set(post_order(outputs)) if zeros_if_unreachable else ()
-    wanted = [not zeros_if_unreachable or x.node in nodes for x in xs]
-    asked = [x for x, reached in zip(xs, wanted, strict=True) if reached]
+    reachable = [not zeros_if_unreachable or x.node in nodes for x in xs]
+    reachable_xs = [x for x, reached in zip(xs, reachable, strict=True) if reached]
     request = {
         "grad_ys": list(outputs),
-        "grad_xs": asked,
+        "grad_xs": reachable_xs,
         "grad_ys_out_grad": list(head_grads),
         "attr_hint_fun": shaped_zeros,
         "zero_ops": [Op.get("zeros_like"), Op.get("_zeros")],
     }
     grads = iter(apply_pass(Graph(outputs, request), "MXGradient").outputs)
-    return [next(grads) if reached else _zeros_of(x) for x, reached in zip(xs, wanted, strict=True)]
+    return [next(grads) if reached else _zeros_of(x) for x, reached in zip(xs, reachable, strict=True)]
 
 
 def shaped_zeros(grad: NodeEntry, like: NodeEntry) -> NodeEntry:

@@ -65,7 +65,7 @@ def along(name: str, inputs: int | None = None, outputs: int | None = None) -> C
 
 
 def windowed(p: Any, order: ChannelsLast) -> Corrected | None:
-    """Return the form of an operator whose parameter `layout` says channels first."""
+    """Return the form of an operator whose parameter `layout` is channels first."""
     letters = "DHW"[5 - order.ndim :]
     return Corrected({"layout": f"N{letters}C"}) if p.layout in (None, f"NC{letters}") else None
 
@@ -79,8 +79,8 @@ def reduction(p: Any, order: ChannelsLast) -> Corrected | None:
     params = {"axis": tuple(axes)} if p.axis else {}
     if p.keepdims:
         return Corrected(params)
-    left = [axis for axis in order.back if axis not in gone]  # the axes that are left, in the order they had
-    return Corrected(params, outputs=0) if left == sorted(left) else None
+    kept_axes = [axis for axis in order.back if axis not in gone]  # the axes that are left, in the order they had
+    return Corrected(params, outputs=0) if kept_axes == sorted(kept_axes) else None
 
 
 def arrangement(p: Any, order: ChannelsLast) -> Corrected | None:

@@ -7,8 +7,8 @@ with <A(dY, others), X> = <dY, f(X, others)> for every X: the gradient of f by t
 
 the gradient of A by dY is f with G in the place i, and its gradient by any other input is what f has there for the head
 gradient dY, again with G in the place i. So the adjoint of one input, or of each (a product, a convolution), closes
-under differentiation, and all that is to be said of it is its name: its shapes and dtypes are those of f, read the
-other way. `linear`, `multilinear` and `jointly_linear` register it and give f its FGradient, unless it has its own.
+under differentiation, and a declaration needs only its name: its shapes and dtypes are those of f, read the other way.
+`linear`, `multilinear` and `jointly_linear` register it and give f its FGradient, unless it has its own.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ Conversion = tuple[Callable[[dict[str, Any], str], dict[str, Any]], Callable[[An
 class Adjoint:
     """An adjoint operator, and the properties of it that do not follow from the operator.
 
-    inputs: `ograd` and names of the operator's inputs, in the adjoint's order; default `ograd` and all of them. That of
-    the input it is the gradient of is a model: only its shape and dtype are asked. Or a function (the input whose
-    gradient it is, names of all) → names. settings: parameters that its nodes have besides the operator's. place: the
-    parameter that says, by name or number, which input it is the gradient of, when it is the adjoint of each.
+    inputs: `ograd` and names of the operator's inputs, in the adjoint's order; default `ograd` and all of them. The
+    input whose gradient it is, is a model: only its shape and dtype are read. Or a function (the input whose gradient
+    it is, names of all) → names. settings: parameters that its nodes have besides the operator's. place: the parameter
+    with the name or number of the input whose gradient it is, when it is the adjoint of each.
     attributes: of `register_op`, where they are not those that follow.
     """
 
@@ -92,11 +92,11 @@ class Linear:
         """Return the operator's attributes for the parameters of an adjoint."""
         if not isinstance(p, self.schema.cls):
             parameters = self.convert[1](p) if self.convert else {name: getattr(p, name) for name in self.carried}
-            known = {**parameters, **self.restored}
+            fields = {**parameters, **self.restored}
             count = self.op.key_var_num_args
-            if count is not None and count not in known:
-                known[count] = getattr(p, count) - 1 if hasattr(p, count) else len(self.adjoints)
-            p = self.schema.cls(**known)
+            if count is not None and count not in fields:
+                fields[count] = getattr(p, count) - 1 if hasattr(p, count) else len(self.adjoints)
+            p = self.schema.cls(**fields)
         return NodeAttrs(self.op, parsed=p)
 
     def adjoint(self, of: str) -> Adjoint:
@@ -113,11 +113,11 @@ class Linear:
         return attrs, inputs, of, adjoint.names(of, inputs)
 
     def _values(self, node: Node) -> dict[str, Any]:
-        """Return the operator's parameters that a node, of the operator or of an adjoint, hands on."""
-        p, given = node.attrs.parsed, node.attrs.dict
+        """Return the operator's parameters that a node, of the operator or of an adjoint, passes to its adjoint."""
+        p, texts = node.attrs.parsed, node.attrs.dict
         if self.convert and isinstance(p, self.params):
             return self.convert[1](p)
-        return {name: getattr(p, name) for name in self.carried if not self.given or name in given}
+        return {name: getattr(p, name) for name in self.carried if not self.given or name in texts}
 
     # -- gradients -----------------------------------------------------------------------------------------------------
 
@@ -158,15 +158,15 @@ class Linear:
     def infer(
         self, merge: Callable[..., Any], table: OpMap[Any], of: str, p: Any, ins: Sequence[Any], outs: Sequence[Any]
     ) -> tuple[list[Any], list[Any]]:
-        """Return the operator's own rule for shapes or dtypes, asked for the input from what is known of the output."""
+        """Infer shapes or dtypes by the operator's own rule: those of the input from those of the output."""
         attrs, inputs, of, names = self._signature(of, p)
         at = dict(zip(names, ins, strict=True))
         whole = merge(at.get(of), outs[0])
-        known = {**at, of: whole}
+        values = {**at, of: whole}
         if table is FInferShape and self.like is not None:
-            known[self.like] = at[OGRAD]
+            values[self.like] = at[OGRAD]
         hidden = [None] * ((self.op.fixed_num_outputs or 1) - 1)
-        inferred, (ograd, *_) = table[self.op](attrs, [known.get(name) for name in inputs], [at[OGRAD], *hidden])
+        inferred, (ograd, *_) = table[self.op](attrs, [values.get(name) for name in inputs], [at[OGRAD], *hidden])
         back = {**dict(zip(inputs, inferred, strict=True)), OGRAD: ograd}
         back[of] = merge(whole, back[of])
         return [back[name] for name in names], [back[of]]
@@ -199,7 +199,7 @@ class Linear:
 
 
 def _counted(op: Op, inputs: Sequence[NodeEntry], params: dict[str, Any]) -> NodeEntry:
-    """Apply an operator; one of any number of inputs is told how many there are."""
+    """Apply an operator; an operator with any number of inputs gets the number as a parameter."""
     if op.key_var_num_args is not None:
         params[op.key_var_num_args] = len(inputs)
     return apply(op, *inputs, **params)
@@ -226,7 +226,7 @@ def multilinear(
 ) -> Linear:
     """Declare that a registered operator is linear in each of some inputs, and register the adjoints.
 
-    of: the adjoints by input, or the one of all inputs, whose `place` says which. params: those of the adjoints;
+    of: the adjoints by input, or the one of all inputs, with the parameter `place`. params: those of the adjoints;
     default the operator's. The rest is as in `Linear`; carried: default all that operator and adjoints share.
     """
     op = Op.get(name)
@@ -268,7 +268,7 @@ def linear(
 
 
 def gradient_as(name: str, inputs: Entries, dy: NodeEntry, /, **params: Any) -> list[Any]:
-    """Give the gradient that another operator, of which one is a special case, has with these inputs and parameters."""
+    """Return the gradient of a more general operator with these inputs and parameters."""
     return list(FGradient[Op.get(name)](apply(name, *inputs, **params).node, [dy]))
 
 
@@ -305,10 +305,10 @@ def jointly_linear(
         return [whole, *[None] * len(ograds)]
 
     def infer(table: OpMap[Any], p: Any, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Return the operator's own rule for shapes or dtypes, as `Linear.infer` asks it."""
+        """Infer shapes or dtypes by the operator's own rule, as `Linear.infer` does."""
         parameters = schema.cls(**{**values(p), **(restored or {}), count: len(outs)})
-        known = [out if model is None else model for model, out in zip(ins[1:], outs, strict=True)]
-        inferred, (ograd,) = table[op](NodeAttrs(op, parsed=parameters), known, ins[:1])
+        models = [out if model is None else model for model, out in zip(ins[1:], outs, strict=True)]
+        inferred, (ograd,) = table[op](NodeAttrs(op, parsed=parameters), models, ins[:1])
         return [ograd, *inferred], list(inferred)
 
     register_op(

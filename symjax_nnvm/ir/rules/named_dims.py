@@ -11,13 +11,13 @@ from symjax_nnvm.ir.types import Shape, format_shape
 Dims = dict[str, int | None]
 
 
-def read_dims(patterns: Sequence[str], shapes: Sequence[Shape | None], **given: int | None) -> Dims:
-    """Return the dimensions that shapes know, by the names in their patterns; the first shape that knows one decides.
+def read_dims(patterns: Sequence[str], shapes: Sequence[Shape | None], **known_dims: int | None) -> Dims:
+    """Return the dimensions of shapes, by the names in their patterns; the first shape that has one decides.
 
-    given: dimensions known beforehand. A shape of another rank than its pattern says nothing: what the rule then
-    proposes for it is a conflict, which the inference pass words.
+    known_dims: dimensions known beforehand. A shape of another rank than its pattern is ignored: the rule then proposes
+    a shape that conflicts with it, and the inference pass words the error.
     """
-    dims: Dims = dict(given)
+    dims: Dims = dict(known_dims)
     for pattern, shape in zip(patterns, shapes, strict=True):
         names = pattern.split()
         for name, size in zip(names, shape if shape is not None and len(shape) == len(names) else (), strict=False):
@@ -27,7 +27,7 @@ def read_dims(patterns: Sequence[str], shapes: Sequence[Shape | None], **given: 
 
 
 def of_rank(shape: Shape | None, rank: int, problem: str, **facts: Any) -> Shape:
-    """Give a shape with so many axes, all of it unknown where it is None. Raises InferenceError: problem and facts."""
+    """Return a shape of this rank; for None all sizes are unknown. Raises InferenceError: problem and facts."""
     if shape is None:
         return (None,) * rank
     if len(shape) != rank:

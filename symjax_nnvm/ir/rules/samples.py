@@ -1,7 +1,7 @@
 """Operators that make each sample of their results, along the first axis, of the same sample of their data alone.
 
-Their cards say it (`samples=` of `register_op`). A network of such operators may run a few samples at a time, so that
-what passes between its operators stays in the caches: `lowering/serving/microbatch.py`.
+Their cards declare it (`samples=` of `register_op`). A network of such operators may run a few samples at a time, so
+that the arrays between its operators stay in the caches: `lowering/serving/microbatch.py`.
 """
 
 from __future__ import annotations

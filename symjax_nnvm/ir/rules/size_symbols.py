@@ -31,7 +31,7 @@ def is_open(size: Any) -> bool:
 
 
 def is_at_most(small: Any, large: Any) -> bool:
-    """Return whether small ≤ large. Raises OpenSizeError, which says what to promise, where that is open."""
+    """Return whether small ≤ large. Raises OpenSizeError, which names the promise to make, where this is open."""
     try:
         return bool(small <= large)
     except are_undecided() as error:
@@ -40,14 +40,14 @@ def is_at_most(small: Any, large: Any) -> bool:
 
 def is_multiple(size: Any, divisor: int) -> bool:
     """Return whether a size is a multiple of a number. Raises OpenSizeError likewise."""
-    rest = size % divisor
-    if is_open(rest):
+    remainder = size % divisor
+    if is_open(remainder):
         raise needed(f"mod({size}, {divisor}) == 0")
-    return rest == 0
+    return remainder == 0
 
 
 def needed(condition: str, **where: Any) -> OpenSizeError:
-    """Return the error of an operator whose sizes must meet a condition; where: the operator and its node."""
+    """Return the error of an operator whose sizes must fulfil a condition; where: the operator and its node."""
     return OpenSizeError(
         f"The operator needs {condition}, but the sizes were left open",
         condition,

@@ -1,5 +1,5 @@
-"""Rules of storage: how MXNet 1.9.1 stores a result where inputs are sparse. Arrays are dense here; a rule says which
-storage type the result is shown with."""
+"""Rules of storage: how MXNet 1.9.1 stores a result where inputs are sparse. Arrays are dense here; a rule returns the
+storage type that the result shows."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from symjax_nnvm.errors import OnnxError
 from symjax_nnvm.ir.types import MAX_RANK
 
 BASE = 2**28
-"""Bytes of arrays that any file may ask for."""
+"""Bytes of arrays that any file may make."""
 
 GROWTH = 4
 """Bytes more for each byte of the file's weights: an honest network lays each of them out anew once or twice."""
@@ -21,14 +21,14 @@ class Budget:
     def __init__(self, weights: int = 0):
         self._whole = self._left = BASE + GROWTH * weights
 
-    def ask(self, *sizes: int, each: int = 8) -> None:
-        """Ask for an array before it is made. each: bytes of an element. Raises OnnxError for what is left over no
-        more, for a negative size and for too many sizes."""
+    def ask(self, *sizes: int, itemsize: int = 8) -> None:
+        """Reserve the bytes of an array before it is made. itemsize: bytes of an element. Raises OnnxError when the
+        budget is spent, for a negative size and for too many sizes."""
         if len(sizes) > MAX_RANK:
             raise OnnxError(f"it makes an array of {len(sizes)} axes, more than {MAX_RANK}")
         if min(sizes, default=0) < 0:
             raise OnnxError(f"it makes an array with an axis of {min(sizes)} elements")
-        wanted = each * math.prod(sizes)
-        if wanted > self._left:
+        nbytes = itemsize * math.prod(sizes)
+        if nbytes > self._left:
             raise OnnxError(f"the arrays that the file asks for would take more than {self._whole} bytes")
-        self._left -= wanted
+        self._left -= nbytes

@@ -26,7 +26,7 @@ STATIC = "Give the sizes of its inputs: shapes={'data': (1, 3, 224, 224)}."
 """The way out where something must be known that open dimensions decide."""
 
 WIDER = {"int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
-"""Dtypes that MXNet's files and casts have not, and the one that holds their numbers."""
+"""Dtypes that MXNet's files and casts lack, and the one that holds their numbers."""
 
 
 def _onnxs(shape: Sequence[int], without_axes: bool) -> Numbers:
@@ -36,8 +36,7 @@ def _onnxs(shape: Sequence[int], without_axes: bool) -> Numbers:
 
 @dataclass
 class FileNode:
-    """A node of the file, decoded. used: whether each output is read. asked: the attributes that its form
-    asked for."""
+    """A node of the file, decoded. used: whether each output is read. asked: the attributes that its form has read."""
 
     kind: str = ""
     name: str = ""
@@ -49,10 +48,10 @@ class FileNode:
 class Composer:
     """The values read so far, and the node that is being read.
 
-    opset: that the file says. count: of assignments. arrays: weights by the names that they have in the network. reads:
+    opset: the file's. count: of assignments. arrays: weights by the names that they have in the network. reads:
     how often the file reads each tensor. body: (a graph inside the node, its inputs) →
     its outputs. of_sizes: what computes a value that follows from sizes which run time decides. budget: of the arrays
-    that are made; a form asks `full` or `ask` for each whose size the file says.
+    that are made; a form makes each array whose size comes from the file through `full` or `ask`.
     """
 
     def __init__(
@@ -99,8 +98,8 @@ class Composer:
 
     def static(self, value: Value, axes: Sequence[int] | None = None) -> Numbers:
         """The shape, in numbers along some axes, default all; elsewhere what is open counts as 1."""
-        asked = range(value.ndim) if axes is None else [axis % value.ndim for axis in axes]
-        unknown = [axis for axis in asked if value.shape[axis] is None]
+        needed_axes = range(value.ndim) if axes is None else [axis % value.ndim for axis in axes]
+        unknown = [axis for axis in needed_axes if value.shape[axis] is None]
         if unknown:
             self.refuse(f"the size of axis {unknown[0]} of {value.name!r} must be known when the file is read", STATIC)
         return tuple(1 if size is None else size for size in value.shape)
@@ -112,14 +111,14 @@ class Composer:
         return number % max(ndim, 1)
 
     def ask(self, *sizes: int, dtype: DType = "float32") -> None:
-        """Ask for an array that is about to be made. Raises OnnxError where the file has asked for too much."""
+        """Reserve an array that is about to be made. Raises OnnxError where the file has made too many bytes."""
         try:
-            self._budget.ask(*sizes, each=numpy_dtype(dtype).itemsize)
+            self._budget.ask(*sizes, itemsize=numpy_dtype(dtype).itemsize)
         except OnnxError as error:
             self.refuse(str(error))
 
     def full(self, sizes: Sequence[int], value: float, dtype: DType = "float32") -> np.ndarray:
-        """An array of one number. Raises OnnxError where the file has asked for too much."""
+        """An array of one number. Raises OnnxError where the file has made too many bytes."""
         self.ask(*sizes, dtype=dtype)
         return np.full(sizes, value, numpy_dtype(dtype))
 
@@ -132,7 +131,7 @@ class Composer:
     # -- symbols -----------------------------------------------------------------------------------------------------
 
     def op(self, op: str, *values: Value, gives: DType | None = None, **params: Any) -> Value:
-        """A node of which one output is wanted. gives: ONNX' of the result, where it is not that of the symbol."""
+        """A node with one used output. gives: ONNX' dtype of the result, where it is not that of the symbol."""
         (value, *_) = self.ops(op, *values, gives=gives, **params)
         return value
 
@@ -146,8 +145,8 @@ class Composer:
         shapes, dtypes = self._inferred(symbol.outputs, values)
         without_axes = bool(values) and not any(value.ndim for value in values)
         return [
-            Value(name, gives or held, [_onnxs(rows[i], without_axes) for rows in shapes], None, symbol[i], held)
-            for i, held in enumerate(dtypes)
+            Value(name, gives or dtype, [_onnxs(rows[i], without_axes) for rows in shapes], None, symbol[i], dtype)
+            for i, dtype in enumerate(dtypes)
         ]
 
     def _inferred(self, outputs: list[NodeEntry], values: Sequence[Value]) -> tuple[list[list[Numbers]], list[DType]]:
@@ -158,13 +157,13 @@ class Composer:
         entries = slice(len(values), len(values) + len(outputs))
         dtypes = infer_type(graph, dtypes=[value.held for value in values], attr_key=None).attrs["dtype"][entries]
         by_arguments: dict[tuple[Numbers, ...], list[Numbers]] = {}
-        given = [tuple(value.symbol_shapes[i] for value in values) for i in range(self.count)]
-        for shapes in dict.fromkeys(given):
+        argument_shapes = [tuple(value.symbol_shapes[i] for value in values) for i in range(self.count)]
+        for shapes in dict.fromkeys(argument_shapes):
             inferred = infer_shape(graph, shapes=shapes, attr_key=None).attrs["shape"][entries]
             if not all(map(is_known, inferred)):
                 self.refuse("the shape of its result is unknown", STATIC)
             by_arguments[shapes] = list(inferred)
-        return [by_arguments[shapes] for shapes in given], [dtype or "float32" for dtype in dtypes]
+        return [by_arguments[shapes] for shapes in argument_shapes], [dtype or "float32" for dtype in dtypes]
 
     def symbol(self, value: Value) -> Symbol:
         """The symbol that computes a value; a constant is a variable of its name. Raises OnnxError for what follows in
@@ -203,8 +202,8 @@ class Composer:
         return value
 
     def input_with(self, sizes: tuple[Sizes, ...]) -> tuple[Value, list[int]] | None:
-        """An input that has some sizes in their order, and along which axes; None where none has. It may be asked for
-        each node of a file, so it must not look at each input."""
+        """An input that has some sizes in their order, and along which axes; None where none has. It may be called for
+        each node of a file, so it must not read each input."""
         if sizes not in self._inputs_of_sizes:
             rarest = min((self._inputs_with.get(size, []) for size in sizes), key=len)
             rows = ((x, [x.sizes.index(size) for size in sizes if size in x.sizes]) for x in rarest)
@@ -213,7 +212,7 @@ class Composer:
         return self._inputs_of_sizes[sizes]
 
     def state(self, value: Value, name: str) -> Value:
-        """A constant as an auxiliary state, of which the node needs a variable of its own."""
+        """A constant as an auxiliary state: the node needs a variable of its own."""
         if self.reads[value.name] == 1:
             return value
         array = self.known(value, name)
@@ -221,7 +220,7 @@ class Composer:
         return state
 
     def constant(self, array: Any, dtype: DType | None = None, name: str = "constant") -> Value:
-        """A constant that the file has not. array: in another dtype than the one wanted it is copied."""
+        """A constant that the file lacks. array: it is copied if its dtype is another."""
         array = np.asarray(array)
         if dtype is not None and array.dtype.name != dtype:
             self.ask(*array.shape, dtype=dtype)
@@ -231,7 +230,7 @@ class Composer:
 
     def weight(self, value: Value, array: np.ndarray, how: str) -> Value:
         """A weight of the file laid out anew: under its own name where no other node reads it. how: a word for the
-        layout; asked twice for the same it is one weight."""
+        layout; two calls with the same word share one weight."""
         key = (value.name, how)
         if key not in self._derived:
             read_once = self.reads[value.name] == 1

@@ -1,4 +1,4 @@
-"""Constants of a file: nodes of which every input is known are computed, by ONNX' own reference implementation."""
+"""Constants of a file: nodes whose inputs are all known are computed, by ONNX' own reference implementation."""
 
 from __future__ import annotations
 
@@ -126,8 +126,7 @@ class ConstantEvaluator:
 
 
 def reference(node: Any, opset: int, inputs: Arrays) -> list[np.ndarray]:
-    """The outputs of a node by onnx' reference implementation; its result must have been asked for. Raises
-    OnnxError."""
+    """The outputs of a node by onnx' reference implementation; its result must have been reserved. Raises OnnxError."""
     helper = import_onnx().helper
     from onnx.reference import ReferenceEvaluator
 

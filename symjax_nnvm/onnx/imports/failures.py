@@ -19,10 +19,10 @@ OF_ONNX = (
 
 OF_FORMS = (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 """What a form raises of attributes and shapes that it did not expect. A mistake of our own that no file causes
-(AttributeError, NameError, AssertionError) is not among them; of the others the tests make sure that no valid model
-meets one."""
+(AttributeError, NameError, AssertionError) is not among them; the tests check that no valid model causes one of the
+others."""
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an error says."""
+    """The first line of an error's message."""
     return printable(next(iter(str(error).strip().splitlines()), type(error).__name__)[:300])

@@ -54,7 +54,7 @@ class Weights:
         return self._inside + sum(min(count, self._files[file].size) for file, count in self._read.items())
 
     def array_of(self, tensor: onnx.TensorProto) -> np.ndarray:
-        """The array of a tensor. Raises OnnxError for one that is malformed, and for a dtype that MXNet has not."""
+        """The array of a tensor. Raises OnnxError for one that is malformed, and for a dtype that MXNet lacks."""
         for entry in tensor.external_data:
             if entry.key == _PLACE:
                 return self._arrays[int(entry.value)]
@@ -78,7 +78,7 @@ class Weights:
         return attributes
 
     def _take(self, tensor: onnx.TensorProto, sparse: bool) -> None:
-        """Take a tensor out of the message, unless it is small or malformed, which the message's check tells."""
+        """Take a tensor out of the message, unless it is small, or malformed, which the message's check reports."""
         if tensor.data_location == self._onnx.TensorProto.EXTERNAL:
             if sparse:
                 raise OnnxError("The model has sparse weights, which are not read.")
@@ -93,9 +93,9 @@ class Weights:
             except OnnxError:
                 return
             self._inside += array.nbytes
-        left = self._onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=[0])
-        left.external_data.add(key=_PLACE, value=str(len(self._arrays)))
-        tensor.CopyFrom(left)
+        reference = self._onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=[0])
+        reference.external_data.add(key=_PLACE, value=str(len(self._arrays)))
+        tensor.CopyFrom(reference)
         self._arrays.append(array)
 
     def _decoded(self, tensor: onnx.TensorProto) -> np.ndarray:
@@ -172,13 +172,13 @@ def tensors_of(message: Any) -> Iterator[tuple[onnx.TensorProto, bool]]:
     onnx = import_onnx()
     waiting = [(message, False)]
     while waiting:
-        each, sparse = waiting.pop()
-        if isinstance(each, onnx.TensorProto):
-            _refuse_bytes(each.name, each.doc_string)
-            yield each, sparse
+        part, sparse = waiting.pop()
+        if isinstance(part, onnx.TensorProto):
+            _refuse_bytes(part.name, part.doc_string)
+            yield part, sparse
             continue
-        sparse = isinstance(each, onnx.SparseTensorProto)
-        for field, value in each.ListFields():
+        sparse = isinstance(part, onnx.SparseTensorProto)
+        for field, value in part.ListFields():
             children = [value] if isinstance(value, str | bytes) or hasattr(value, "DESCRIPTOR") else value
             if field.message_type:
                 waiting.extend((child, sparse) for child in children)

@@ -1,8 +1,8 @@
 """The registry of ONNX' operators that can be read: `@onnx_import("Conv")`, as `onnx_form` is for writing, and those of
 other domains under both names: `@onnx_import("com.microsoft.QGemm")`.
 
-A form is `form(g, *inputs) -> value | values`: it composes symbols with the composer `g`, which knows the node's
-attributes. Inputs that are left out are None. Operators that cannot be read say why (`no_import`).
+A form is `form(g, *inputs) -> value | values`: it composes symbols with the composer `g`, which has the node's
+attributes. Inputs that are left out are None. Operators that cannot be read have a reason (`no_import`).
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def onnx_import(*kinds: str, since: int = 1, ignores: Sequence[str] = ()) -> Cal
     """Register the decorated function as what the named ONNX operators mean from an opset on; a form of a later opset
     takes the place of one of an earlier.
 
-    A node with an attribute that the form does not ask for is refused, unless it has ONNX' default or is one of
-    ignores: those that do not change what the operator gives.
+    A node with an attribute that the form does not read is refused, unless it has ONNX' default or is one of `ignores`:
+    those that do not change the operator's result.
     """
 
     def register(form: F) -> F:
@@ -70,7 +70,7 @@ def same(op: str, **params: Any) -> ImportForm:
 
 
 def no_import(*kinds: str, reason: str, fix: str = "") -> None:
-    """Say why the named operators cannot be read."""
+    """Register the reason why the named operators cannot be read."""
     for kind in kinds:
         _IMPORTS.setdefault(kind, []).append(OnnxImport(1, None, reason, fix))
 

@@ -72,8 +72,8 @@ def from_onnx(
 
 def _inputs(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, list[int | str]]]:
     """Map input → (dtype, sizes: numbers, and names of what is open). Raises OnnxError, SymbolValueError."""
-    weights = {each.name for each in graph.initializer}
-    infos = [each for each in graph.input if each.name not in weights]  # old files list weights there, too
+    weights = {weight.name for weight in graph.initializer}
+    infos = [entry for entry in graph.input if entry.name not in weights]  # old files list weights there, too
     names = {info.name: None for info in infos}
     for name in shapes:
         if name not in names:
@@ -83,8 +83,8 @@ def _inputs(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, list
         tensor = info.type.tensor_type
         if not info.type.HasField("tensor_type") or not tensor.HasField("shape"):
             raise OnnxError(f"The input {printable(info.name)} is not a tensor, or its number of axes is unknown.")
-        known = dtype_of(tensor.elem_type)
-        dtype = f"number {tensor.elem_type}" if known is None else known.name
+        row = dtype_of(tensor.elem_type)
+        dtype = f"number {tensor.elem_type}" if row is None else row.name
         if dtype not in DTYPE_CODES:
             raise OnnxError(f"The input {printable(info.name)} has the dtype {dtype}, which MXNet lacks.")
         if len(tensor.shape.dim) > MAX_RANK:
@@ -97,15 +97,15 @@ def _inputs(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, list
     return inputs
 
 
-def _given(name: str, sizes: list[int | str], given: Sequence[int | str] | None) -> list[int | str]:
-    """Return the sizes of an input, where they are said twice."""
-    if given is not None:
-        fits = len(given) == len(sizes) and all(
-            isinstance(size, str) or size == number for size, number in zip(sizes, given, strict=True)
+def _given(name: str, sizes: list[int | str], user_sizes: Sequence[int | str] | None) -> list[int | str]:
+    """Return the sizes of an input from the file and from the user, who may give them, too."""
+    if user_sizes is not None:
+        fits = len(user_sizes) == len(sizes) and all(
+            isinstance(size, str) or size == number for size, number in zip(sizes, user_sizes, strict=True)
         )
         if not fits:
-            raise SymbolValueError(f"shapes: {name!r} is {tuple(sizes)} in the file, got {tuple(given)}.")
-        sizes = list(given)
+            raise SymbolValueError(f"shapes: {name!r} is {tuple(sizes)} in the file, got {tuple(user_sizes)}.")
+        sizes = list(user_sizes)
     if any(isinstance(size, int) and size < 1 for size in sizes):
         raise OnnxError(
             f"The input {printable(name)} has a dimension of {min(s for s in sizes if isinstance(s, int))}."

@@ -1,7 +1,7 @@
 """Local functions of an ONNX model put in the places of their calls, where that makes no more of them than is bounded.
 
 A function that calls another twice, which calls another twice, and so on, is a few hundred bytes and 2ⁿ nodes. So the
-nodes and bytes that there will be are counted first, each function once, and recursion is told by name.
+resulting nodes and bytes are counted first, each function once, and an error names a recursive function.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DEEPEST = 64
 """Functions that may be inside each other."""
 
 _ENOUGH = 2**62
-"""Numbers above it are not told apart."""
+"""Larger numbers count as this one."""
 
 
 @dataclass
@@ -68,7 +68,7 @@ def _give_defaults(model: onnx.ModelProto) -> None:
 def refuse_many(model: onnx.ModelProto) -> None:
     """Raise OnnxError where calls of a model's functions would add more than `MOST_NODES` or `MOST_BYTES`, or never
     end."""
-    functions = {_id(each.domain, each.name, each.overload): each for each in model.functions}
+    functions = {_id(proto.domain, proto.name, proto.overload): proto for proto in model.functions}
     if len(functions) < len(model.functions):
         raise OnnxError("Two functions of the model have the same name.")
     largest = max((_given(function.attribute_proto) for function in model.functions), default=0)
@@ -77,7 +77,7 @@ def refuse_many(model: onnx.ModelProto) -> None:
     for name, function in functions.items():
         nodes = list(_all(function.node))
         calls[name], most = _calls(nodes, functions)
-        received = sum(bool(each.ref_attr_name) for node in nodes for each in node.attribute)
+        received = sum(bool(attribute.ref_attr_name) for node in nodes for attribute in node.attribute)
         sizes[name] = _Size(len(nodes), function.ByteSize(), received)
         largest = max(largest, most)
     first, most = _calls(_all(model.graph.node), functions)
@@ -146,8 +146,8 @@ def _inner_first(calls: dict[str, Counter[str]]) -> Iterator[str]:
     for start in calls:
         path: dict[str, Iterator[str]] = {start: iter(calls[start])} if start not in done else {}
         while path:
-            name, rest = next(reversed(path.items()))
-            callee = next(rest, None)
+            name, callees = next(reversed(path.items()))
+            callee = next(callees, None)
             if callee is None:
                 del path[name]
                 done.add(name)

@@ -143,7 +143,7 @@ class Reader:
         return [*outputs, *nothing][: len(node.output)]
 
     def _refuse(self, node: onnx.NodeProto, reason: str, error: Exception) -> None:
-        """Put a node in the way. error: why, which is the cause of what is told in the end."""
+        """Mark a node as unreadable. error: the reason, which becomes the cause of the final error."""
         row = _in_the_way(node, self.g.opset, reason, "")
         row.__cause__ = error
         self.refused.append(row)
@@ -154,8 +154,8 @@ class Reader:
         used = [self.reads[name] > 0 for name in node.output]
         kind = _kind(node)
         fresh = self.g.begin(FileNode(kind, _name(node), attrs, used))
-        known = all(value is None or value.arrays is not None for value in inputs)
-        if inputs and known and is_computed(kind):
+        are_known = all(value is None or value.arrays is not None for value in inputs)
+        if inputs and are_known and is_computed(kind):
             return self._computed(node, attrs, inputs)
         row = import_of(kind, self.g.opset)
         if row.form is None:

@@ -53,7 +53,7 @@ def read_model(model: onnx.ModelProto | str | os.PathLike[str]) -> tuple[onnx.Mo
 
 
 def opset_of(model: onnx.ModelProto) -> int:
-    """The version of ONNX' operators that a model says. Raises OnnxError for one that is not read."""
+    """The version of ONNX' operators in a model. Raises OnnxError for an unsupported one."""
     latest = import_onnx().defs.onnx_opset_version()
     opset = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 0)
     if FIRST <= opset <= latest:

@@ -145,11 +145,11 @@ def _foreach_rule(infer: SubgraphInference, attrs: NodeAttrs, ins: Sequence[Any]
     p: ForeachParams = attrs.parsed
     body = attrs.subgraphs[0]
     mask, inputs = list(ins[: p.masked]), list(ins[p.masked :])
-    data, states, rest = _split(inputs, len(p.in_data_locs), p.num_states)
+    data, states, outer = _split(inputs, len(p.in_data_locs), p.num_states)
     stacked, final, history, kept = _split(list(outs), p.num_out_data, p.num_states, len(outs) - p.num_outputs - p.kept)
     length = known(*(infer.length(value) for value in (*mask, *data, *stacked, *history, *kept) if value is not None))
     states = [infer.merge(*pair) for pair in zip(states, final, strict=True)]
-    variables = _variables(infer, p, data, states, rest)
+    variables = _variables(infer, p, data, states, outer)
     variables, heads = infer.inside(body, variables, [*map(infer.slice, stacked), *states, *map(infer.slice, kept)])
     heads, inner = heads[: p.num_outputs], heads[p.num_outputs :]
     states = [infer.merge(variables[k], head) for k, head in zip(p.in_state_locs, heads[p.num_out_data :], strict=True)]
@@ -160,7 +160,7 @@ def _foreach_rule(infer: SubgraphInference, attrs: NodeAttrs, ins: Sequence[Any]
 
 
 def _completed(infer: SubgraphInference, length: int | None, value: Any, slice_value: Any) -> Any:
-    """Data with what its slices say. A vector has slices of one axis, so the slices do not decide how many it has."""
+    """Data, completed by its slices. A vector has slices of one axis, so its rank stays open."""
     stacked = infer.stack(length, slice_value)
     if isinstance(value, tuple) and len(value) == 1:
         return (known(value[0], length),)
@@ -207,11 +207,11 @@ def _split(values: list[Any], *counts: int) -> list[list[Any]]:
 
 
 def _variables(
-    infer: SubgraphInference, p: ForeachParams, data: list[Any], states: list[Any], rest: list[Any]
+    infer: SubgraphInference, p: ForeachParams, data: list[Any], states: list[Any], outer: list[Any]
 ) -> list[Any]:
     """The known facts of the body's variables, in their order."""
     locs = (*p.in_data_locs, *p.in_state_locs, *p.remain_locs)
-    by_loc = dict(zip(locs, (*map(infer.slice, data), *states, *rest), strict=True))
+    by_loc = dict(zip(locs, (*map(infer.slice, data), *states, *outer), strict=True))
     return [by_loc[loc] for loc in range(len(locs))]
 
 
@@ -228,8 +228,8 @@ def _while_loop_sizes(p: WhileLoopParams) -> list[tuple[int, int]]:
 def _foreach_runs(infer: SubgraphInference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[tuple[list[Any], int]]:
     """One run of the body for each slice."""
     p: ForeachParams = attrs.parsed
-    data, states, rest = _split(list(ins[p.masked :]), len(p.in_data_locs), p.num_states)
-    return [(_variables(infer, p, data, states, rest), known(*map(infer.length, ins[: p.masked + len(data)])) or 1)]
+    data, states, outer = _split(list(ins[p.masked :]), len(p.in_data_locs), p.num_states)
+    return [(_variables(infer, p, data, states, outer), known(*map(infer.length, ins[: p.masked + len(data)])) or 1)]
 
 
 def _while_loop_runs(infer: SubgraphInference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[tuple[list[Any], int]]:
@@ -308,8 +308,8 @@ class _Loop:
         carried = [
             Head(NodeEntry(create_variable_node(f"{name}_state{i}_grad"), 0, 0)) for i in range(len(self.states))
         ]
-        kept = [Head.of_gradient(grad, f"{name}_kept{i}_grad") for i, grad in enumerate(kept_grads)]
-        inner = gradient_inside(self.body, [*heads, *carried, *kept])
+        inner_heads = [Head.of_gradient(grad, f"{name}_kept{i}_grad") for i, grad in enumerate(kept_grads)]
+        inner = gradient_inside(self.body, [*heads, *carried, *inner_heads])
         extra = [Head.of_gradient(grad, f"{name}_history{i}_grad") for i, grad in enumerate(history_grads)]
         # One step of the backward loop: gradients of the slices are stacked, those of the states are carried on, those
         # of what stays add up.
@@ -327,7 +327,7 @@ class _Loop:
         stacked |= {variables[loc]: entry for loc, entry in zip(self.states, self.history, strict=True)}
         outputs, read = self._reading_what_is_kept(outputs)
         stacked |= read
-        pairs = ((heads, ograds), (extra, history_grads), (kept, kept_grads))
+        pairs = ((heads, ograds), (extra, history_grads), (inner_heads, kept_grads))
         for head, grad in (pair for pairing in pairs for pair in zip(*pairing, strict=True)):
             if head.variable is not None:
                 stacked[head.variable.node] = grad
@@ -336,8 +336,8 @@ class _Loop:
             assert head.variable is not None
             starts[head.variable.node] = grad
         starts |= {sums[loc].node: apply("zeros_like", self.rest[loc]) for loc in summed}
-        rest = {variables[loc]: entry for loc, entry in self.rest.items()}
-        gradient = self._backward(Graph(outputs), len(data_outputs), stacked, starts, rest)
+        outer = {variables[loc]: entry for loc, entry in self.rest.items()}
+        gradient = self._backward(Graph(outputs), len(data_outputs), stacked, starts, outer)
         grads: dict[int, NodeEntry | None] = dict.fromkeys((*self.data, *self.states, *self.rest))
         # The slices of a vector have one axis: their stacked gradients take the vector's shape.
         for i, loc in enumerate(data_outputs):
@@ -385,24 +385,24 @@ class _Loop:
         num_out_data: int,
         stacked: dict[Node, NodeEntry],
         starts: dict[Node, NodeEntry],
-        rest: dict[Node, NodeEntry],
+        outer: dict[Node, NodeEntry],
     ) -> Node:
         variables = subgraph_variables(body)
         position = {node: i for i, node in enumerate(variables)}
         stacked = {node: entry for node, entry in stacked.items() if node in position}
-        rest = {node: entry for node, entry in rest.items() if node in position}
+        outer = {node: entry for node, entry in outer.items() if node in position}
         mask = [] if self.mask is None else [self.mask]
         return subgraph_node(
             "_backward_foreach",
             f"{self.node.name}_backward",
             [body],
-            [*mask, *stacked.values(), *starts.values(), *rest.values()],
+            [*mask, *stacked.values(), *starts.values(), *outer.values()],
             self.node,
             num_outputs=len(body.outputs),
             num_out_data=num_out_data,
             in_data_locs=[position[node] for node in stacked],
             in_state_locs=[position[node] for node in starts],
-            remain_locs=[position[node] for node in rest],
+            remain_locs=[position[node] for node in outer],
             backwards=not self.reverse,
             has_mask=bool(mask),
         )
@@ -420,7 +420,7 @@ def _is_asked_again(node: Node) -> bool:
 
 
 class _History:
-    """The node that keeps a loop's history, and a body whose inner values it keeps as they are asked for.
+    """The node that keeps a loop's history, and the inner values of its body that gradients read.
 
     number: of the body among the subgraphs. first: the number of the first output that is an inner value.
     """
@@ -454,19 +454,19 @@ def _foreach_gradient(node: Node, ograds: list[NodeEntry]):
     p: ForeachParams = node.attrs.parsed
     first = p.num_outputs + p.num_states
     history = None if isinstance(p, BackwardForeachParams) else _History(node, "_backward_foreach_history", 0, first)
-    kept = node if history is None else history.node
+    keeper = node if history is None else history.node
     mask, inputs = node.inputs[: p.masked], node.inputs[p.masked :]
-    data, _, rest = _split(inputs, len(p.in_data_locs), p.num_states)
+    data, _, outer = _split(inputs, len(p.in_data_locs), p.num_states)
     out_grads, final_grads, history_grads, kept_grads = _split(ograds, p.num_out_data, p.num_states, p.num_states)
     body = node.attrs.subgraphs[0]
     loop = _Loop(
         node=node,
         body=body,
-        stacked=_stacked_heads(kept, body, p.num_out_data, p.num_outputs, first),
+        stacked=_stacked_heads(keeper, body, p.num_out_data, p.num_outputs, first),
         data=dict(zip(p.in_data_locs, data, strict=True)),
         states=p.in_state_locs,
-        history=_outputs(kept, p.num_outputs, p.num_states),
-        rest=dict(zip(p.remain_locs, rest, strict=True)),
+        history=_outputs(keeper, p.num_outputs, p.num_states),
+        rest=dict(zip(p.remain_locs, outer, strict=True)),
         mask=mask[0] if mask else None,
         reverse=p.reverse,
         keep=history.keep if history is not None and history.may_keep else None,
@@ -493,17 +493,17 @@ def _while_loop_gradient(node: Node, ograds: list[NodeEntry]):
     count = len(p.func_var_locs)
     first = p.num_outputs + count + 1
     history = _History(node, "_backward_while_loop_history", 1, first)
-    kept, body = history.node, node.attrs.subgraphs[1]
+    keeper, body = history.node, node.attrs.subgraphs[1]
     out_grads, final_grads, history_grads, _, kept_grads = _split(ograds, p.num_out_data, count, count, 1)
     loop = _Loop(
         node=node,
         body=body,
-        stacked=_stacked_heads(kept, body, p.num_out_data, p.num_outputs, first),
+        stacked=_stacked_heads(keeper, body, p.num_out_data, p.num_outputs, first),
         data={},
         states=p.func_var_locs,
-        history=_outputs(kept, p.num_outputs, count),
+        history=_outputs(keeper, p.num_outputs, count),
         rest={j: node.inputs[i] for j, i in enumerate(p.func_input_locs) if j not in p.func_var_locs},
-        mask=NodeEntry(kept, p.num_outputs + count, 0),
+        mask=NodeEntry(keeper, p.num_outputs + count, 0),
         reverse=False,
         keep=history.keep if history.may_keep else None,
     )

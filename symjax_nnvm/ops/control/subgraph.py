@@ -21,7 +21,7 @@ from symjax_nnvm.ir.types import DTypeList, Shape, ShapeList
 class SubgraphInference:
     """Inference of one quantity through subgraphs; the instances are SHAPES, DTYPES and DEFAULT_DTYPES.
 
-    merge: what several values say together. slice: the value of an array → that of its slices along axis 0.
+    merge: combines several values. slice: the value of an array → that of its slices along axis 0.
     stack: (length, the value of a slice, what is known of the stacked array) → that of the stacked array.
     decides: whether operators inside may decide what nothing else does; the graph outside comes first.
     """
@@ -36,16 +36,16 @@ class SubgraphInference:
     decides: bool = False
 
     def merge(self, *values: Any) -> Any:
-        """Merge what the values tell; the pass finds contradictions."""
+        """Merge values; the pass finds contradictions."""
         return self.rule(None, values, ())[0][0] if values else None
 
     def inside(self, graph: Subgraph, variables: Sequence[Any], heads: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Infer a subgraph from what is known of its variables and heads; returns both, better known."""
-        known = {entry: value for entry, value in zip(graph.outputs, heads, strict=True) if value is not None}
+        hints = {entry: value for entry, value in zip(graph.outputs, heads, strict=True) if value is not None}
         fed = dict(zip(subgraph_variables(graph), variables, strict=True))
         request = {
             f"{self.name}_inputs": self.result([fed[node] for node in input_nodes(graph.outputs)]),
-            f"{self.name}_hints": known,
+            f"{self.name}_hints": hints,
             f"{self.name}_attr_key": f"__{self.name}__",
             f"{self.name}_defaults": self.decides,
         }

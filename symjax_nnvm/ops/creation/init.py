@@ -43,7 +43,7 @@ class FullParams(Params):
 
 
 def _given_shape(p: InitParams | InitWithoutDTypeParams | FullParams, ins: Shapes, outs: Shapes):
-    """→ the shape parameter, completed by what the users of the array say."""
+    """→ the shape parameter, completed by the readers of the array."""
     return (), [shape_from_legacy(p.shape or ())]
 
 

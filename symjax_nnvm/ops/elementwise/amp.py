@@ -1,4 +1,4 @@
-"""Training in half precision: casts that leave other dtypes alone, and what tells whether a gradient overflowed."""
+"""Training in half precision: casts that leave other dtypes alone, and a test whether a gradient overflowed."""
 
 from __future__ import annotations
 

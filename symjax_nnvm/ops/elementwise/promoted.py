@@ -25,8 +25,8 @@ def _mixed(mixing: Mixing) -> TypeRule:
         """Arrays of dtypes that mix; where one is not known, it is the other's."""
         lhs, rhs = ins
         if lhs is None or rhs is None:
-            known = lhs or rhs or outs[0]
-            return [known, known], [known and promoted(known, known, mixing)]
+            dtype = lhs or rhs or outs[0]
+            return [dtype, dtype], [dtype and promoted(dtype, dtype, mixing)]
         return ins, [promoted(lhs, rhs, mixing)]
 
     return rule
@@ -90,7 +90,7 @@ TYPES: dict[str, TypeRule] = {
 
 
 def _function(name: str, left: NodeEntry, right: NodeEntry) -> NodeEntry:
-    """Apply a function in a gradient, where a boolean may meet anything in a product or power."""
+    """Apply a function in a gradient, where a boolean may be combined with any dtype in a product or power."""
     return apply(NUMPY[name], left, right) if name in ("mul", "power") else broadcasting(name, left, right)
 
 
@@ -114,7 +114,7 @@ def _gradient_of(row: BinaryFunction):
 
 
 def _card(row: BinaryFunction) -> dict[str, Any]:
-    """What the classic function's card says more, without the dtype of a truth value."""
+    """What the classic function's card has besides, without the dtype of a truth value."""
     if row.name == "div":
         return row.card | {"doc": "lhs / rhs, with broadcasting; of whole numbers in float32."}
     return row.card | {"doc": f"{row.doc.removesuffix('; of the dtype of lhs.').rstrip('.')}, with broadcasting."}

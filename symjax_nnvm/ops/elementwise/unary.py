@@ -101,7 +101,7 @@ FUNCTIONS: tuple[tuple[str, Formula, str], ...] = (
     ("logical_not", _no_gradient, "1 where x is 0, else 0; of the dtype of x."),
 )
 
-# MXNet also knows the others as `_sparse_{name}`.
+# MXNet has the others under `_sparse_{name}`, too.
 _NOT_SPARSE = {"erf", "erfinv", "rcbrt", "reciprocal", "softsign", "logical_not"}
 _EITHER = {"abs", "negative", "relu", "sigmoid", "tanh"}  # exact, or of values that half precision resolves
 _STAYS_SPARSE = {

@@ -119,16 +119,16 @@ def _byte_taps(new: int, old: int, interp: int, *, rows: bool) -> tuple[np.ndarr
 
 def _terms(values: Any, places: np.ndarray, weights: np.ndarray, after: int) -> list[Any]:
     """The weighted pixels that are added up along an axis with so many axes after it."""
-    rest = [slice(None)] * after
+    tail = [slice(None)] * after
     return [
-        values[(..., places[:, i], *rest)] * weights[:, i].reshape(-1, *[1] * after) for i in range(weights.shape[1])
+        values[(..., places[:, i], *tail)] * weights[:, i].reshape(-1, *[1] * after) for i in range(weights.shape[1])
     ]
 
 
 def resized_bytes(image: Any, height: int, width: int, interp: int) -> Any:
     """Bytes (…, h, w, c) of another size, as OpenCV computes them by whole numbers.
 
-    image: int32, an array of NumPy's or of JAX's; so is the result. Only for what `by_whole_numbers` says.
+    image: int32, an array of NumPy's or of JAX's; so is the result. Only where `by_whole_numbers` is true.
     """
     old = image.shape[-3:-1]
     if is_halved(old, (height, width), interp):

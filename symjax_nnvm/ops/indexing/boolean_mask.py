@@ -19,11 +19,11 @@ def boolean_mask_shapes(p: BooleanMaskParams, ins: Shapes, outs: Shapes):
     data, index = ins
     if index is not None and len(index) != 1:
         raise InferenceError("A mask must have one axis", input="index", expected="(n,)", got=format_shape(index))
-    given = index[0] if index else None
+    mask_length = index[0] if index else None
     if data is None:
-        return [None, (given,)], outs
+        return [None, (mask_length,)], outs
     axis = normal_axis(p.axis, len(data))
-    length = known(data[axis], given)
+    length = known(data[axis], mask_length)
     return [replaced(data, axis, length), (length,)], [replaced(data, axis, None)]
 
 

@@ -13,7 +13,7 @@ from symjax_nnvm.ir.types import Shape, format_shape
 
 
 class PlaceParams(Params):
-    """Parameters that say where: a slice, a number, or an input."""
+    """The place: a slice, a number, or an input."""
 
     start: int | None = param(None, doc="where a slice begins")
     stop: int | None = param(None, doc="the index before which it ends")
@@ -66,11 +66,11 @@ def _delete_shapes(p: DeleteParams, ins: Shapes, outs: Shapes):
         return ins, outs
     shape, axis = flat(p, ins[0])
     length = shape[axis]
-    kept = None
+    new_length = None
     if length is not None and not p.has_input:
         slices = p.slices(length)
-        kept = length - (p.places(length, length - 1).size if slices is None else slices)
-    return ins, [replaced(shape, axis, kept)]
+        new_length = length - (p.places(length, length - 1).size if slices is None else slices)
+    return ins, [replaced(shape, axis, new_length)]
 
 
 register_op(

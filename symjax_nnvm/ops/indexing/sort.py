@@ -49,9 +49,9 @@ class ArgsortParams(SortParams):
 
 def _sort_shapes(p: SortParams | ArgsortParams, ins: Shapes, outs: Shapes):
     """data (…) ↔ (…) for each output; (size,) without an axis."""
-    known = next((shape for shape in (*ins, *outs) if shape is not None), None)
+    model = next((shape for shape in (*ins, *outs) if shape is not None), None)
     if p.axis is not None:
-        shape = None if known is None else _line(p.axis, known)[0]
+        shape = None if model is None else _line(p.axis, model)[0]
         return [shape], [shape] * len(outs)
     return ins, [None if ins[0] is None else _line(None, ins[0])[0]] * len(outs)
 
@@ -105,7 +105,7 @@ class TopKParams(Params):
 
 
 def chosen(p: TopKParams, length: int) -> int:
-    """How many elements of a line are chosen. Raises ParamError when there are not so many."""
+    """How many elements of a line are chosen. Raises ParamError when there are fewer."""
     if not is_at_most(p.k, length):
         raise ParamError("k must not exceed the axis", param="k", expected=f"k ≤ {length}", got=p.k)
     return p.k if p.k > 0 else length

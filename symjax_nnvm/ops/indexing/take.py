@@ -71,12 +71,12 @@ def _pick_shapes(p: PickParams, ins: Shapes, outs: Shapes):
         return ins, outs
     axis = normal_axis(-1 if p.axis is None else p.axis, len(data))
     without = replaced(data, axis) or (1,)
-    kept = replaced(data, axis, 1)
-    if index is not None and len(index) == len(kept) != len(without):
-        index, without = kept, replaced(_merged(kept, index), axis) or (1,)
+    keepdims_shape = replaced(data, axis, 1)
+    if index is not None and len(index) == len(keepdims_shape) != len(without):
+        index, without = keepdims_shape, replaced(_merged(keepdims_shape, index), axis) or (1,)
     else:
         index = without
-    return [data, index], [kept if p.keepdims else without]
+    return [data, index], [keepdims_shape if p.keepdims else without]
 
 
 def _merged(a: Shape, b: Shape) -> Shape:

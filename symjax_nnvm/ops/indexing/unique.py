@@ -1,4 +1,4 @@
-"""Operators whose results are as long as values say: the different elements of an array, the places of those not 0."""
+"""Operators whose length depends on values: the different elements of an array, the places of nonzeros."""
 
 from __future__ import annotations
 

@@ -159,18 +159,18 @@ LABELS: dict[str, Callable[..., Contraction]] = {
 def _shape_rule(labels: Callable[..., Contraction]):
     def rule(p: Any, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         """operands → the sizes of the labels that are left."""
-        known = [shape for shape in ins if shape is not None]
-        if len(known) < len(ins):
+        shapes = [shape for shape in ins if shape is not None]
+        if len(shapes) < len(ins):
             return ins, outs
-        contraction = labels(p, *map(len, known))
-        sizes = contraction.sizes(known)
+        contraction = labels(p, *map(len, shapes))
+        sizes = contraction.sizes(shapes)
         if outs[0] is not None and len(outs[0]) == len(contraction.output):
             for label, size in zip(contraction.output, outs[0], strict=True):
                 sizes[label] = size if sizes[label] is None else sizes[label]
         free = contraction.stretched
         inputs = [
-            tuple(d if d is not None or x in free else sizes[x] for x, d in zip(each, shape, strict=True))
-            for each, shape in zip(contraction.inputs, known, strict=True)
+            tuple(d if d is not None or x in free else sizes[x] for x, d in zip(input_labels, shape, strict=True))
+            for input_labels, shape in zip(contraction.inputs, shapes, strict=True)
         ]
         return inputs, [tuple(sizes[label] for label in contraction.output)]
 

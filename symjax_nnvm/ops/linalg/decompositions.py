@@ -222,8 +222,8 @@ def _pinv_gradient(node: Node, ograds: Entries) -> list[NodeEntry | None]:
     bt, dbt = transposed(b), transposed(db)
     right = _product(dbt, _product(b, bt))
     left = _product(_product(bt, b), dbt)
-    rest = _add(_sub(right, _product(a, _product(b, right))), _sub(left, _product(_product(left, b), a)))
-    return [_sub(rest, _product(_product(bt, db), bt)), *[None] * (len(node.inputs) - 1)]
+    others = _add(_sub(right, _product(a, _product(b, right))), _sub(left, _product(_product(left, b), a)))
+    return [_sub(others, _product(_product(bt, db), bt)), *[None] * (len(node.inputs) - 1)]
 
 
 for _name, _params, _inputs in (

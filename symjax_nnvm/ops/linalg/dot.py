@@ -160,7 +160,7 @@ def _gemm2_gradient(node: Node, ograds: Entries):
 
 
 def gemm_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
-    """One product for each element; parameter axis, where there is one, says which axis the rows are; C is added."""
+    """One product for each element; a parameter `axis` is the axis of the rows; C is added."""
     shared = ins[0][getattr(p, "axis", -2) if p.transpose_a else -1]
     return Flops(prod(outs[0]) * shared, prod(outs[0]) if len(ins) == 3 else 0)
 

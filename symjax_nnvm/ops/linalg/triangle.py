@@ -106,7 +106,7 @@ def _packed_length(n: int | None, offset: int) -> int | None:
 
 
 def _unpacked_side(length: int | None, offset: int) -> int | None:
-    """The side of the matrix whose triangle has so many elements. Raises InferenceError when there is none."""
+    """The side of the matrix whose triangle has this number of elements. Raises InferenceError when there is none."""
     if length is None:
         return None
     side = (math.isqrt(8 * length + 1) - 1) // 2

@@ -53,7 +53,7 @@ def _gradient(node: Node, ograds: Entries):
 
 
 def _initial_average(attrs: NodeAttrs, variable: Node, i: int) -> None:
-    """A moving average that says nothing else starts as 0."""
+    """A moving average starts as 0 by default."""
     if i == 1:
         variable.attrs.dict.setdefault("__init__", '["zero", {}]')
 

@@ -86,21 +86,21 @@ def slopes_shape(gamma: Shape, data: Shape) -> Shape:
     Raises InferenceError when gamma does not fit.
     """
     places: list[int | None] = [1] * len(data)
-    left = len(gamma)
+    unplaced = len(gamma)
     for axis in reversed(range(min(max(2, len(gamma)), len(data)))):
-        if not left:
+        if not unplaced:
             break
-        if is_open(gamma[left - 1]) and not is_open(data[axis]):
+        if is_open(gamma[unplaced - 1]) and not is_open(data[axis]):
             raise InferenceError(
                 "Whether gamma has a slope for each channel is unknown",
                 input="gamma",
                 expected="numbers for the sizes of gamma",
                 got=format_shape(gamma),
             )
-        if gamma[left - 1] in (1, None, data[axis]) or data[axis] is None:
-            left -= 1
-            places[axis] = gamma[left]
-    if left:
+        if gamma[unplaced - 1] in (1, None, data[axis]) or data[axis] is None:
+            unplaced -= 1
+            places[axis] = gamma[unplaced]
+    if unplaced:
         channels = data[min(1, len(data) - 1)] if data else None
         first = "" if channels is None else f"({channels},), one for each channel, "
         raise InferenceError(
@@ -127,13 +127,13 @@ def _leaky_relu_shapes(p: LeakyReLUParams, ins: Shapes, outs: Shapes):
 
 
 def _initial_slope(attrs: NodeAttrs, variable: Node, i: int) -> None:
-    """Learned slopes that say nothing else start as 0.25."""
+    """Learned slopes start as 0.25 by default."""
     if i == 1 and attrs.parsed.act_type == "prelu":
         variable.attrs.dict.setdefault("__init__", '["Constant", {"value": 0.25}]')
 
 
 def _leaky_relu_gradient(node: Node, ograds: Entries):
-    """dX = dY where X > 0, elsewhere what the function says; gamma receives the sum of dY X where X ≤ 0."""
+    """dX = dY where X > 0, elsewhere by the function's slope; gamma receives the sum of dY X where X ≤ 0."""
     p: LeakyReLUParams = node.attrs.parsed
     data, dy, y = node.inputs[0], ograds[0], NodeEntry(node, 0, 0)
     if p.act_type == "gelu":

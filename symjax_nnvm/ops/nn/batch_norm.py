@@ -112,7 +112,7 @@ def batch_norm_types(p: BatchNormLike, ins: Types, outs: Types):
 
 
 def initial_moving_statistics(attrs: NodeAttrs, variable: Node, i: int) -> None:
-    """Moving statistics that say nothing else start as mean 0 and variance 1."""
+    """Moving statistics start as mean 0 and variance 1 by default."""
     if i in (3, 4):
         variable.attrs.dict.setdefault("__init__", '["zero", {}]' if i == 3 else '["one", {}]')
 
@@ -232,7 +232,7 @@ class BatchNormGradientParams(ChannelParams):
 
 
 def _composition(p: BatchNormGradientParams, inputs: list[NodeEntry]) -> list[NodeEntry]:
-    """`_backward_BatchNorm` in terms of other operators, of which it is known how they depend on data.
+    """`_backward_BatchNorm` in terms of other operators, whose dependence on data is known.
 
     With X̂ = (X - μ) r, r = 1 / √(σ² + ε), means m over all axes but channels:
 

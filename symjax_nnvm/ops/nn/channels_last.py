@@ -95,8 +95,8 @@ def _alter(node: Node, data: Callable[[int], NodeEntry], inputs: Sequence[NodeEn
     order = ChannelsLast(len(p.axes))
     weight, *bias = inputs[1:]
     laid = apply("transpose", weight, name=f"{node.name}_weight_laid", axes=(*range(2, order.ndim), 1, 0))
-    made = Node(altered(node.attrs, "_channels_last_convolution"), [data(order.ndim), laid, *bias])
-    return NodeEntry(made)
+    convolution = Node(altered(node.attrs, "_channels_last_convolution"), [data(order.ndim), laid, *bias])
+    return NodeEntry(convolution)
 
 
 Op.get("Convolution").set_attr("FAlterOpLayout", _alter)

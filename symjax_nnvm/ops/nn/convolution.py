@@ -33,7 +33,7 @@ MAX_STEP = 2**31 - 1
 
 
 class Window(Protocol):
-    """Parameters that say where a window goes; what is () in stride, dilate or pad is 1, 1 or 0 everywhere."""
+    """The places of a window; () in stride, dilate or pad is 1, 1 or 0 along every axis."""
 
     @property
     def kernel(self) -> Tuple: ...
@@ -46,7 +46,7 @@ class Window(Protocol):
 
 
 def window_problem(p: Window) -> str | None:
-    """What is wrong with a window: too few or too many axes, or parameters that have not one number for each."""
+    """What is wrong with a window: too few or too many axes, or parameters without one number for each."""
     rank = len(p.kernel)
     if not 1 <= rank <= 3:
         return f"Parameter kernel={p.kernel}: {rank}D convolution not supported, expected 1, 2 or 3 sizes"
@@ -92,7 +92,7 @@ class WindowParams(Params):
 
 
 class Grouped(Protocol):
-    """Parameters that say into how many groups channels are divided."""
+    """The number of groups of channels."""
 
     @property
     def num_group(self) -> int: ...
@@ -173,8 +173,8 @@ def ranked(shape: Shape | None, p: ConvolutionGeometry, what: str) -> Shape:
 
 def arranged(p: ConvolutionGeometry, first: Dim, channels: Dim, sizes: Sequence[Dim]) -> Shape:
     """A shape in the layout of data: batch or filters, channels, spatial sizes."""
-    rest = iter(sizes)
-    return tuple({"N": first, "C": channels}[letter] if letter in "NC" else next(rest) for letter in p.axes)
+    spatial_sizes = iter(sizes)
+    return tuple({"N": first, "C": channels}[letter] if letter in "NC" else next(spatial_sizes) for letter in p.axes)
 
 
 def weight_channels(p: Grouped, channels: Dim) -> Dim:
@@ -246,7 +246,7 @@ def convolution_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
 
 
 def gradient_flops(weight: Callable[[Sizes, Sizes], tuple[int, ...]]) -> FlopsRule:
-    """Each element of the head gradient meets the window and its group's input channels."""
+    """Each element of the head gradient is multiplied with the window and its group's input channels."""
     return lambda p, ins, outs: Flops(prod(ins[0]) * (prod(weight(ins, outs)) // p.num_filter))
 
 

@@ -53,7 +53,7 @@ class DeconvolutionGeometry(ConvolutionGeometry):
 
     @property
     def has_target(self) -> bool:
-        """Whether target_shape says anything: MXNet's older files write zeros for nothing."""
+        """Whether target_shape is set: MXNet's older files write zeros for none."""
         return any(self.target_shape)
 
     @property
@@ -79,23 +79,23 @@ class DeconvolutionParams(DeconvolutionGeometry):
 
 
 def _margins(size: int, step: Step, adj: int, target: int | None) -> tuple[int, int]:
-    """(padding, adjustment) of an axis of data of a size: what the parameters say, or what leads to the target."""
+    """(padding, adjustment) of an axis of data of a size: the parameters, or those that lead to the target."""
     kernel, stride, _, pad = step
     if target is None:
         return pad, adj
-    rest = (size - 1) * stride + kernel - target
-    if rest < 0:
+    surplus = (size - 1) * stride + kernel - target
+    if surplus < 0:
         raise InferenceError(
-            "too big target shape", param="target_shape", expected=f"at most {target + rest}", got=target
+            "too big target shape", param="target_shape", expected=f"at most {target + surplus}", got=target
         )
-    if rest % 2 >= stride:
+    if surplus % 2 >= stride:
         raise InferenceError(
             "A target that needs an adjustment, which must be smaller than the stride",
             param="target_shape",
-            expected=f"{target + rest} less an even number, since the stride is {stride}",
+            expected=f"{target + surplus} less an even number, since the stride is {stride}",
             got=target,
         )
-    return (rest + 1) // 2, rest % 2
+    return (surplus + 1) // 2, surplus % 2
 
 
 def _output_size(size: Dim, step: Step, adj: int, target: int | None) -> Dim:
@@ -119,15 +119,15 @@ def _input_size(size: Dim, step: Step, adj: int, target: int | None) -> Dim:
     if size is None or target is not None:
         return None
     kernel, stride, _, pad = step
-    rest = size + 2 * pad - kernel - adj
-    if rest < 0 or rest % stride:
+    room = size + 2 * pad - kernel - adj
+    if room < 0 or room % stride:
         raise InferenceError(
             "No input has an output of this size",
             param="stride",
             expected=f"{kernel + adj - 2 * pad} plus a multiple of {stride}",
             got=size,
         )
-    return rest // stride + 1
+    return room // stride + 1
 
 
 def _deconvolution_shapes(p: DeconvolutionGeometry, ins: Shapes, outs: Shapes):

@@ -34,7 +34,7 @@ def _embedding_type(p: EmbeddingParams, ins: Types, outs: Types):
 
 
 def _embedding_default_type(attrs: NodeAttrs, ins: Types, outs: Types):
-    """The dtype of weight and output where nothing else says it."""
+    """The default dtype of weight and output."""
     return _embedding_type(attrs.parsed, ins, [outs[0] or attrs.parsed.dtype])
 
 

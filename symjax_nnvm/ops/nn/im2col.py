@@ -75,7 +75,7 @@ def _col2im_shapes(p: Col2ImParams, ins: Shapes, outs: Shapes):
 
 
 def _window(node: Node) -> dict[str, Any]:
-    """The parameters that say where the window goes: those the node was given."""
+    """The parameters of the window that the node has."""
     return {
         name: getattr(node.attrs.parsed, name) for name in Im2ColParams.__dataclass_fields__ if name in node.attrs.dict
     }

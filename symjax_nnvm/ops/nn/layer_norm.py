@@ -64,8 +64,8 @@ def _group_norm_shapes(p: GroupNormParams, ins: Shapes, outs: Shapes):
         samples, channels = data[:2]
         if channels is not None and channels % p.num_groups:
             problem = "# of channels must be divisible by # of groups"
-            wanted = f"a divisor of {channels} channels"
-            raise InferenceError(problem, param="num_groups", expected=wanted, got=p.num_groups)
+            expected = f"a divisor of {channels} channels"
+            raise InferenceError(problem, param="num_groups", expected=expected, got=p.num_groups)
     return [data, *[(p.num_groups,)] * 2], [out, *[(samples, p.num_groups)] * 2]
 
 
@@ -119,7 +119,7 @@ class _Rows:
 
 
 def _settings(p: Any) -> dict[str, Any]:
-    """The parameters that say what is normalised."""
+    """The parameters of the normalised axes."""
     return {name: value for name, value in vars(p).items() if name != "output_mean_var"}
 
 
@@ -156,7 +156,7 @@ def _gradient_of_gradient(name: str, rows_of: Callable[[Any], _Rows]) -> Callabl
         def spread(vector: NodeEntry) -> NodeEntry:
             return apply("_channels_like", vector, like, axis=rows.vector)
 
-        # What depends on X must say so: μ and σ as outputs of the forward operator pass no gradient.
+        # Dependence on X must be explicit: μ and σ as outputs of the forward operator pass no gradient.
         normal = apply(name, x, ones, apply("zeros_like", gamma), **_settings(p))
         variance = apply("moments", x, axes=(rows.normalised,), keepdims=True)._replace(index=1)
         r = apply("rsqrt", apply("_plus_scalar", variance, scalar=p.eps))

@@ -154,7 +154,7 @@ def windows(p: PoolingParams, shape: tuple[int, ...]) -> Windows:
 def divisors(p: PoolingParams, w: Windows) -> np.ndarray:
     """How many elements each window's mean is over, with one axis for each spatial one (float64).
 
-    Padding after the data counts as far as `pad` says, not as far as the last window reaches.
+    Padding after the data counts up to `pad`, not up to the end of the last window.
     """
     total = np.ones((1,) * len(w.axes))
     include_pad = p.count_include_pad is not False
@@ -217,9 +217,9 @@ def pooling_shapes(p: PoolingParams, ins: Shapes, outs: Shapes):
             "Data and result of pooling have one rank", expected=format_shape(data), got=format_shape(out)
         )
     counts = {axis: known(_count(p, i, data[axis]), out[axis]) for i, axis in enumerate(axes)}
-    kept = [known(a, b) for a, b in zip(data, out, strict=True)]
-    data = tuple(data[i] if i in axes else kept[i] for i in range(ndim))
-    return [data], [tuple(counts.get(i, kept[i]) for i in range(ndim))]
+    dims = [known(a, b) for a, b in zip(data, out, strict=True)]
+    data = tuple(data[i] if i in axes else dims[i] for i in range(ndim))
+    return [data], [tuple(counts.get(i, dims[i]) for i in range(ndim))]
 
 
 def _maxima_shapes(p: PoolingParams, ins: Shapes, outs: Shapes):
@@ -275,8 +275,8 @@ def _scaled_parts(attrs: NodeAttrs, axis: int, shapes: list[Shape | None]) -> Se
     # In every layout left where neither it nor the rank is known, data begin with (n, c).
     ranks = (len(p.layout) if p.layout else None, None if p.global_pool else len(p.kernel) + 2, *map(_rank, shapes))
     rank = known(*ranks)
-    kept = axis in (0, 1) if rank is None else axis % rank not in spatial_axes(p, rank)
-    return [None] if p.pool_type == "avg" and full and kept else None
+    not_pooled = axis in (0, 1) if rank is None else axis % rank not in spatial_axes(p, rank)
+    return [None] if p.pool_type == "avg" and full and not_pooled else None
 
 
 def _rank(shape: Shape | None) -> int | None:
@@ -292,7 +292,7 @@ def pooling_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
 
 
 def pooling_gradient_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
-    """Each window's head gradient meets each element of the window."""
+    """Each window's head gradient is combined with each element of the window."""
     return Flops(0, prod(ins[1]) if p.global_pool else prod(ins[0]) * _work(p, ins[1]))
 
 

@@ -118,16 +118,16 @@ def _parameter_size(p: RNNParams, input_size: int) -> int:
 
 def _input_size(p: RNNParams, parameters: int) -> int:
     """The input size of a number of parameters. Raises InferenceError when it is that of none."""
-    rest = _parameter_size(p, 0)
-    step = _parameter_size(p, 1) - rest
-    if parameters <= rest or (parameters - rest) % step:
+    base = _parameter_size(p, 0)
+    step = _parameter_size(p, 1) - base
+    if parameters <= base or (parameters - base) % step:
         raise InferenceError(
             "No input size has this number of parameters",
             input="parameters",
-            expected=f"{rest} + {step} · (input size) elements",
+            expected=f"{base} + {step} · (input size) elements",
             got=parameters,
         )
-    return (parameters - rest) // step
+    return (parameters - base) // step
 
 
 # -- inference -------------------------------------------------------------------------------------------------------
@@ -192,13 +192,13 @@ def operand_shapes(p: RNNParams, at: Operands) -> Operands:
 
 
 def _operand_types(p: RNNParams, at: Operands) -> Operands:
-    """One floating-point dtype for all but sequence_length, which is of any: that of data if nothing else says it."""
-    given = [*at.heads, *at.smooth, *at.fixed[p.use_sequence_length :]]
-    dtype = next((t for t in given if t is not None), None)
+    """One floating-point dtype for all but sequence_length, which has any: by default that of data."""
+    dtypes = [*at.heads, *at.smooth, *at.fixed[p.use_sequence_length :]]
+    dtype = next((t for t in dtypes if t is not None), None)
     need_float(dtype)
     lengths = [length or dtype for length in at.fixed[: int(p.use_sequence_length)]]
-    kept = [dtype] * (len(at.fixed) - len(lengths))
-    return Operands([dtype] * len(at.heads), [dtype] * len(at.smooth), [*lengths, *kept], [])
+    residual_dtypes = [dtype] * (len(at.fixed) - len(lengths))
+    return Operands([dtype] * len(at.heads), [dtype] * len(at.smooth), [*lengths, *residual_dtypes], [])
 
 
 def _inferred(rule: Any, p: RNNParams, ins: Sequence[Any], outs: Sequence[Any]):
@@ -233,8 +233,8 @@ def _gradient(node: Node, ograds: Entries):
     """Back through time, from what the forward pass kept; see `symjax_nnvm.ir.rules.derivatives`."""
     p: RNNParams = node.attrs.parsed
     keeping = superseding(node, "_backward_RNN_forward")
-    kept = [NodeEntry(keeping, i, 0) for i in (0, *range(len(heads(p)), keeping.num_outputs()))]
-    return DERIVATIVES.gradient(node, ograds, [*node.inputs[len(smooth(p)) :], *kept])
+    residuals = [NodeEntry(keeping, i, 0) for i in (0, *range(len(heads(p)), keeping.num_outputs()))]
+    return DERIVATIVES.gradient(node, ograds, [*node.inputs[len(smooth(p)) :], *residuals])
 
 
 _INPUTS = ("data", "parameters", "state", "state_cell", "sequence_length")

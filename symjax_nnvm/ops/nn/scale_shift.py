@@ -107,10 +107,10 @@ def product_of_scaled(
     for the channels. Every element of the weight meets one of data, none its padding.
     """
     _, weight, *bias = node.inputs
-    given = apply("sum", _times(weight, shift, weight_as, num_group), axis=0, exclude=True)
+    bias_shift = apply("sum", _times(weight, shift, weight_as, num_group), axis=0, exclude=True)
     name = f"{node.name}_bias"
     if bias:
-        given = apply("elemwise_add", apply("_cast_like", bias[0], shift), given)
+        bias_shift = apply("elemwise_add", apply("_cast_like", bias[0], shift), bias_shift)
         name = f"{bias[0].node.name or node.name}_shifted"
-    shifted = apply("_cast_like", given, weight, name=name)
+    shifted = apply("_cast_like", bias_shift, weight, name=name)
     return _with_weights(node, _times(weight, scale, weight_as, num_group), shifted)

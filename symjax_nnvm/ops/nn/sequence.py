@@ -40,7 +40,7 @@ def _checked(data: Shape | None) -> Shape | None:
 
 
 def _with_batch(p: SequenceParams, data: Shape, lengths: Shapes) -> Shape:
-    """The shape of data with the batch size that the lengths know."""
+    """The shape of data with the batch size of the lengths."""
     batch = known(data[1 - p.axis], *(shape[0] for shape in lengths if shape))
     return (data[0], batch, *data[2:]) if p.axis == 0 else (batch, *data[1:])
 
@@ -64,16 +64,16 @@ def _last_shapes(p: SequenceParams, ins: Shapes, outs: Shapes):
     if data is None and out:
         data = (None, *out) if p.axis == 0 else (out[0], None, *out[1:])
     assert data is not None
-    steps, rest = data[p.axis], (data[1 - p.axis], *data[2:])
-    if out is not None and len(out) == len(rest):
-        rest = tuple(known(*dims) for dims in zip(rest, out, strict=True))
-    data = _with_batch(p, (steps, *rest) if p.axis == 0 else (rest[0], steps, *rest[1:]), ins[1:])
+    steps, other_dims = data[p.axis], (data[1 - p.axis], *data[2:])
+    if out is not None and len(out) == len(other_dims):
+        other_dims = tuple(known(*dims) for dims in zip(other_dims, out, strict=True))
+    data = _with_batch(p, (steps, *other_dims) if p.axis == 0 else (other_dims[0], steps, *other_dims[1:]), ins[1:])
     batch = data[1 - p.axis]
     return [data, *[(batch,)] * (len(ins) - 1)], [(batch, *data[2:])]
 
 
 def _types(p: SequenceParams, ins: Types, outs: Types):
-    """Data and result of one dtype; the lengths are of any, that of data if nothing else says it."""
+    """Data and result of one dtype; the lengths have any, by default that of data."""
     dtype = next((t for t in (*outs, ins[0]) if t is not None), None)
     return [dtype, *(length or dtype for length in ins[1:])], [dtype]
 

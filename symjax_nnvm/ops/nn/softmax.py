@@ -53,7 +53,7 @@ def _softmax_shapes(p: _SoftmaxLike, ins: Shapes, outs: Shapes):
 
 
 def _softmax_types(p: _SoftmaxLike, ins: Types, outs: Types):
-    """The result has data's dtype unless `dtype` says otherwise; length is of any dtype."""
+    """The result has data's dtype unless `dtype` is set; length has any dtype."""
     if p.dtype is not None:
         return ins, [p.dtype]
     data = ins[0] if ins[0] is not None else outs[0]

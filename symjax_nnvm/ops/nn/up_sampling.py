@@ -126,8 +126,8 @@ def _up_sampling_shapes(p: UpSamplingParams, ins: Shapes, outs: Shapes):
     channels = inputs[0][1]
     if channels is not None and p.num_filter not in (0, channels):
         problem = "Bilinear filters each channel by itself"
-        wanted = f"{channels}, the number of channels, or 0"
-        raise InferenceError(problem, param="num_filter", expected=wanted, got=p.num_filter)
+        expected = f"{channels}, the number of channels, or 0"
+        raise InferenceError(problem, param="num_filter", expected=expected, got=p.num_filter)
     return inputs, outputs
 
 
@@ -140,7 +140,7 @@ def _input_names(attrs: NodeAttrs) -> list[str]:
 
 
 def _initial_weight(attrs: NodeAttrs, variable: Node, i: int) -> None:
-    """A filter that says nothing else starts as the one that interpolates. MXNet says so of a second image, too."""
+    """A filter starts, by default, as the one that interpolates. MXNet declares this for a second image, too."""
     if i == 1:
         variable.attrs.dict.setdefault("__init__", '["bilinear", {}]')
 

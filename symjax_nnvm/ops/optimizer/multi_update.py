@@ -152,7 +152,7 @@ UPDATES = (
 
 
 def _one_for_each(shape: Shape | None, name: str, count: int) -> Shape:
-    """The shape of an input with a number for each weight: (n,) unless it says otherwise. Raises InferenceError."""
+    """The shape of an input with a number for each weight: (n,) unless its own is another. Raises InferenceError."""
     if shape is None:
         return (count,)
     if size_of(shape) not in (None, count):
@@ -178,7 +178,7 @@ def _shapes(row: MultiUpdateSchema) -> ShapeRule:
 
 
 def _types(row: MultiUpdateSchema) -> TypeRule:
-    """One floating-point dtype for all, where the row says so; else one for each weight, and float32 numbers."""
+    """One floating-point dtype for all, where the row declares it; else one for each weight, and float32 numbers."""
     if row.one_dtype:
         return float_type
     of_one = floats_but_float32(row.each, row.single)

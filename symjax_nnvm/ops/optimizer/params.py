@@ -147,13 +147,13 @@ class LambPhase2Params(Params):
 
 
 class _ManyParams(Params):
-    """Tuples among the parameters have a number for each weight; how many those are the last parameter says."""
+    """Tuples among the parameters have a number for each weight; the last parameter is the number of weights."""
 
     def check(self) -> str | None:
         (*_, (count, expected)) = vars(self).items()
-        for name, given in vars(self).items():
-            if isinstance(given, tuple) and len(given) != expected:
-                numbers = f"{len(given)}: {given}"
+        for name, value in vars(self).items():
+            if isinstance(value, tuple) and len(value) != expected:
+                numbers = f"{len(value)}: {value}"
                 return f"Parameter {name} has one number for each of {count}={expected} weights, got {numbers}"
         return None
 

@@ -46,7 +46,7 @@ from symjax_nnvm.ops.optimizer.params import (
 
 
 def one_element(shape: Shape | None, input_name: str) -> Shape:
-    """The shape of an input that holds one number: (1,) unless it says otherwise. Raises InferenceError."""
+    """The shape of an input that holds one number: (1,) unless its own is another. Raises InferenceError."""
     if shape is None:
         return (1,)
     if size_of(shape) not in (None, 1):
@@ -61,8 +61,8 @@ def shapes_but_numbers(inputs: Sequence[str], numbers: Sequence[str]) -> ShapeRu
         alike, (out,) = same_shape(p, [s for s, name in zip(ins, inputs, strict=True) if name not in numbers], outs)
         shape = iter(alike)
         return [
-            one_element(known, name) if name in numbers else next(shape)
-            for known, name in zip(ins, inputs, strict=True)
+            one_element(in_shape, name) if name in numbers else next(shape)
+            for in_shape, name in zip(ins, inputs, strict=True)
         ], [out]
 
     return rule

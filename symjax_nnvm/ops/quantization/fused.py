@@ -245,7 +245,7 @@ def _parse_with(op: Op, params: type, fused: Callable[[NodeAttrs, Any], Any]) ->
 
 
 def _inside(infer: SubgraphInference, attrs: NodeAttrs, ins: Sequence[Any], outs: Sequence[Any], of_range: Any):
-    """What the subgraph says of its inputs and its output, and of ranges."""
+    """What the subgraph declares of its inputs, its output and ranges."""
     arrays = len(attrs.parsed.arrays)
     inputs, heads = infer.inside(attrs.subgraphs[0], ins[:arrays], outs[:1])
     return [*inputs, *[of_range] * (len(ins) - arrays)], [*heads, *[of_range] * (len(outs) - 1)]
@@ -287,8 +287,8 @@ def _quantized_convolution(attrs: NodeAttrs) -> QuantizedForm | None:
     if p.node.quantized:
         return None
     floats = [i for i, name in enumerate(p.arrays) if name not in ("data", "sum")]
-    made = quantized_attrs(attrs, "_sg_mkldnn_conv", quantized="true")
-    return QuantizedForm(made, is_product=True, float_inputs=floats, requantized=True)
+    form_attrs = quantized_attrs(attrs, "_sg_mkldnn_conv", quantized="true")
+    return QuantizedForm(form_attrs, is_product=True, float_inputs=floats, requantized=True)
 
 
 def _quantized_dense(attrs: NodeAttrs) -> QuantizedForm | None:
@@ -299,8 +299,8 @@ def _quantized_dense(attrs: NodeAttrs) -> QuantizedForm | None:
     by_channel = quantized_attrs(attrs, op, quantized="True", channel_wise_quantize="True")
     floats = range(1, len(p.arrays))
     rows = QuantizedForm(by_channel, is_product=True, requantized=True, float_inputs=floats)
-    made = quantized_attrs(attrs, op, quantized="True")
-    return QuantizedForm(made, is_product=True, requantized=True, by_channel=rows)
+    form_attrs = quantized_attrs(attrs, op, quantized="True")
+    return QuantizedForm(form_attrs, is_product=True, requantized=True, by_channel=rows)
 
 
 def _quantized_attention(attrs: NodeAttrs) -> QuantizedForm | None:

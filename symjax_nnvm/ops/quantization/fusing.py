@@ -42,7 +42,7 @@ def _joins_convolution(row: Sequence[Node], node: Node) -> bool:
     p = node.attrs.parsed
     if not row:
         return len(p.kernel) in (2, 3)
-    before = [_kind(each) for each in row]
+    before = [_kind(other) for other in row]
     if not _reads_once(node, row[-1]) or before[-1] not in ("Convolution", "BatchNorm", "elemwise_add"):
         return False
     if _kind(node) == "BatchNorm":
@@ -55,7 +55,7 @@ def _joins_convolution(row: Sequence[Node], node: Node) -> bool:
 
 
 def _fused_convolution(row: Sequence[Node], number: int, body: Graph) -> NodeAttrs:
-    kinds = [{"Convolution": "conv", "BatchNorm": "bn", "elemwise_add": "add"}.get(_kind(each), "act") for each in row]
+    kinds = [{"Convolution": "conv", "BatchNorm": "bn", "elemwise_add": "add"}.get(_kind(node), "act") for node in row]
     act = "with_postsum_act" if "add" in kinds else "with_act"
     params = {"bn": "with_bn", "add": "with_sum", "act": act}
     flags = {params[kind]: "true" for kind in kinds[1:]}

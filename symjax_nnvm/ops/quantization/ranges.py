@@ -1,7 +1,7 @@
 """What operators on 8-bit integers share: the two ranges that come with an array, and calibrated ranges.
 
 An array of int8 or uint8 comes with its least and greatest number as floats, (1,) each. The one of greater magnitude,
-m, says what a level is: m / 127.5 of int8, m / 255.5 of uint8.
+m, gives the size of a level: m / 127.5 for int8, m / 255.5 for uint8.
 """
 
 from __future__ import annotations

@@ -290,11 +290,11 @@ def _choice_inputs(p: ChoiceParams) -> tuple[str, ...]:
 
 def _choice_shapes(p: ChoiceParams, ins: Shapes, outs: Shapes):
     """An array (n, …), weights (n,) → size."""
-    given = ins[0] if p.a is None else None
-    if given == ():
+    array = ins[0] if p.a is None else None
+    if array == ():
         raise InferenceError("There is nothing to choose from", expected="at least one axis", got="()")
     weights = ins[-1] if p.weighted else None
-    count = known(p.a, *(shape[0] for shape in (given, weights) if shape))
+    count = known(p.a, *(shape[0] for shape in (array, weights) if shape))
     drawn = prod(p.size or ())
     if not p.replace and count is not None and drawn > count:
         raise ParamError(
@@ -304,7 +304,7 @@ def _choice_shapes(p: ChoiceParams, ins: Shapes, outs: Shapes):
             got=p.size,
         )
     inputs = [(count,)] * len(ins)
-    return inputs if p.a is not None or given is None else [(count, *given[1:]), *inputs[1:]], [p.size or ()]
+    return inputs if p.a is not None or array is None else [(count, *array[1:]), *inputs[1:]], [p.size or ()]
 
 
 register_op(

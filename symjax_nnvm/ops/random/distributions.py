@@ -83,7 +83,7 @@ class SampleParams(Params):
 
 
 def drawn_shape(p: ArrayParams | RandintParams, ins: Shapes, outs: Shapes):
-    """→ the shape parameter, completed by what the users of the array say."""
+    """→ the shape parameter, completed by the readers of the array."""
     return (), [shape_from_legacy(p.shape or ())]
 
 

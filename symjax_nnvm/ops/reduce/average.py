@@ -71,11 +71,11 @@ def _average_gradient(node: Node, ograds: Entries) -> list[NodeEntry]:
         return [apply("_backward_npi_mean", dy, a, **axes)]
     weights = node.inputs[1]
     weights_of_all = apply("_weights_like", weights, a, axis=p.axis)
-    each = apply("_backward_np_sum", apply("elemwise_div", dy, apply("_np_sum", weights_of_all, **axes)), a, **axes)
+    part = apply("_backward_np_sum", apply("elemwise_div", dy, apply("_np_sum", weights_of_all, **axes)), a, **axes)
     mean = apply("_backward_np_sum", NodeEntry(node, 0, 0), a, **axes)
-    of_weights = mul(each, apply("elemwise_sub", a, mean))
+    of_weights = mul(part, apply("elemwise_sub", a, mean))
     return [
-        mul(each, weights_of_all),
+        mul(part, weights_of_all),
         apply("_backward_weights_like", of_weights, weights, a, axis=p.axis),
     ]
 

@@ -23,7 +23,7 @@ class HistogramParams(Params):
 
 
 _PART = 1 << 16
-"""So many edges of bins are made at a time."""
+"""The number of edges of bins that are made at a time."""
 
 
 def edges(number: int, low: float, high: float, dtype: np.dtype) -> np.ndarray:

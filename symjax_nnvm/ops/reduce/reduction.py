@@ -66,12 +66,12 @@ def reduce_shapes(p: _Reduces, ins: Shapes, outs: Shapes):
 
 def _with_kept(data: Shape, axes: Sequence[int], out: Shape, keepdims: bool) -> Shape:
     """The data's shape, completed with the dimensions that the result kept."""
-    kept = [i for i in range(len(data)) if i not in axes]
-    places = kept if keepdims else range(len(kept))
-    if len(out) != (len(data) if keepdims else len(kept)):
+    kept_axes = [i for i in range(len(data)) if i not in axes]
+    places = kept_axes if keepdims else range(len(kept_axes))
+    if len(out) != (len(data) if keepdims else len(kept_axes)):
         return data
     dims = list(data)
-    for i, j in zip(kept, places, strict=True):
+    for i, j in zip(kept_axes, places, strict=True):
         dims[i] = out[j] if dims[i] is None else dims[i]
     return tuple(dims)
 

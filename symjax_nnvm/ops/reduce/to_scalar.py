@@ -238,8 +238,8 @@ def _difference_gradient(node: Node, dy: NodeEntry, factor: float) -> Entries:
     p, a = node.attrs.parsed, node.inputs[0]
     axes = {"axis": p.axis, "keepdims": p.keepdims}
     mean = spread(apply("_cast_like", apply("_npi_mean", a, **axes), a), node)
-    each = apply("_cast_like", apply("_backward_npi_mean", apply("_cast_like", dy, a), a, **axes), a)
-    return [times(mul(each, apply("elemwise_sub", a, mean)), factor)]
+    mean_grad = apply("_cast_like", apply("_backward_npi_mean", apply("_cast_like", dy, a), a, **axes), a)
+    return [times(mul(mean_grad, apply("elemwise_sub", a, mean)), factor)]
 
 
 def _var_gradient(node: Node, ograds: Entries):

@@ -61,18 +61,18 @@ def concat_shapes(p: ConcatParams, ins: Shapes, outs: Shapes, sharing: int = 1):
     return [replaced(common, axis, part) for part in parts], [replaced(common, axis, total)]
 
 
-def _share(total: int, given: int, count: int, axis: int) -> int:
+def _share(total: int, known_total: int, count: int, axis: int) -> int:
     """The length of each of `count` unknown inputs. Raises InferenceError when there is none."""
-    if total <= given:
+    if total <= known_total:
         raise InferenceError(
-            "Inputs longer than their union", expected=f"less than {total} along axis {axis}", got=given
+            "Inputs longer than their union", expected=f"less than {total} along axis {axis}", got=known_total
         )
-    share, rest = divmod(total - given, count)
-    if rest:
+    share, remainder = divmod(total - known_total, count)
+    if remainder:
         raise InferenceError(
             f"{count} inputs of unknown length cannot have one length",
             expected=f"a multiple of {count} left of the {total} along axis {axis}",
-            got=f"{total - given}, as the others have {given}",
+            got=f"{total - known_total}, as the others have {known_total}",
             fix="Give the shape of one of them.",
         )
     return share

@@ -155,7 +155,7 @@ def _without_data(p: AnyReshapeParams) -> Shape | None:
     codes = [p.meaning.get(number, number) for number in p.numbers]
     if "rest" in codes:
         return None
-    # The two numbers that follow a split speak for themselves.
+    # The two numbers after a split are plain sizes.
     dims = tuple(code if isinstance(code, int) else None for code in codes if code not in ("split", "skip"))
     return dims[::-1] if p.from_right else dims
 
@@ -241,9 +241,9 @@ def flatten_shapes(p: NoParams, ins: Shapes, outs: Shapes):
         return ins, [out]
     if not data:
         raise InferenceError("There is nothing to flatten", expected="at least one axis", got="none")
-    rest, flat = solve_sizes(data[1:], [out[1]])
+    dims, flat = solve_sizes(data[1:], [out[1]])
     batch = known(data[0], out[0])
-    return [(batch, *rest)], [(batch, *flat)]
+    return [(batch, *dims)], [(batch, *flat)]
 
 
 register_op(

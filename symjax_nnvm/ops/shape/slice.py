@@ -46,15 +46,15 @@ def _slice_axis_shapes(p: SliceAxisParams, ins: Shapes, outs: Shapes):
     data, out = ins[0], outs[0]
     if data is None and out is None:
         return ins, outs
-    known = data if data is not None else out or ()
-    axis = normal_axis(p.axis, len(known))
+    shape = data if data is not None else out or ()
+    axis = normal_axis(p.axis, len(shape))
     length = None if data is None or data[axis] is None else data[axis]
-    kept = None
+    new_length = None
     if length is not None:
         piece = axis_piece(p, length)
-        kept = piece.stop - piece.start
-    back = None if out is None or len(out) != len(known) else replaced(out, axis, length)
-    return [back], [replaced(known, axis, kept)]
+        new_length = piece.stop - piece.start
+    back = None if out is None or len(out) != len(shape) else replaced(out, axis, length)
+    return [back], [replaced(shape, axis, new_length)]
 
 
 class SliceParams(Params):

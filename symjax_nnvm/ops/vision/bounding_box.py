@@ -53,12 +53,12 @@ def _iou_shapes(p: BoxIoUParams, ins: Shapes, outs: Shapes):
 
 
 def pair_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
-    """Each of the first input's rows meets each of the second's: sixteen operations."""
+    """Each of the first input's rows is compared with each of the second's: sixteen operations."""
     return Flops(0, 16 * prod(ins[0][:-1]) * prod(ins[1][:-1]))
 
 
 def suppression_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
-    """The cost at worst: each box of an image meets each, with sixteen operations for a pair."""
+    """The cost at worst: each box of an image is compared with each, with sixteen operations for a pair."""
     *batch, boxes, _ = outs[0]
     return Flops(0, 16 * prod(batch) * boxes**2)
 

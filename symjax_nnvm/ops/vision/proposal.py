@@ -49,7 +49,7 @@ def base_anchors(p: ProposalParams) -> np.ndarray:
 
 
 def _shapes(images: int | None) -> ShapeRule:
-    """The shape rule of an operator for so many images (None: any number)."""
+    """The shape rule of an operator for a number of images (None: any)."""
 
     def rule(p: ProposalParams, ins: Shapes, outs: Shapes):
         """cls_prob (b, 2k, h, w), bbox_pred (b, 4k, h, w), im_info (b, 3) → output (b·post, 5), score (b·post, 1)."""

@@ -23,7 +23,7 @@ from symjax_nnvm.ir.types import Dim, Shape
 Extent = tuple[Dim, Dim]
 
 DENSE = 1 << 20
-"""A resizing matrix of at most so many elements is multiplied densely; a larger one as the few that are not zero."""
+"""The most elements of a resizing matrix that is multiplied densely; of a larger one only nonzeros count."""
 
 
 def _resized(ins: Shapes, outs: Shapes, sizes: Callable[[Shape], Extent]) -> tuple[Shape, Shape]:
@@ -80,10 +80,10 @@ def _scaled(size: int, scale: float | None) -> int:
     return int(np.float32(size) * np.float32(scale))
 
 
-def _bilinear_size(p: BilinearResizeParams, size: Dim, given: int, scale: float | None) -> Dim:
+def _bilinear_size(p: BilinearResizeParams, size: Dim, param_size: int, scale: float | None) -> Dim:
     """The output's size for one of the data's."""
     if p.mode == "size" and scale is None:
-        return given
+        return param_size
     if size is None or p.mode == "like":
         return None
     odd = size % 2
@@ -233,14 +233,14 @@ def crop_begin(p: CropParams, whole: tuple[int, int], part: tuple[int, int]) -> 
 
 
 def _check_room(p: CropParams, whole: Extent, part: Extent) -> None:
-    for i, (name, size, kept) in enumerate(zip(("height", "width"), whole, part, strict=True)):
-        if size is None or kept is None:
+    for i, (name, size, part_size) in enumerate(zip(("height", "width"), whole, part, strict=True)):
+        if size is None or part_size is None:
             continue
-        room = size - kept
-        if not is_at_most(kept, size):
+        room = size - part_size
+        if not is_at_most(part_size, size):
             problem = f"The crop {name} should be less than the input data's {name}"
             layout_given = "h_w" if p.num_args == 1 else None
-            raise InferenceError(problem, param=layout_given, expected=f"at most {size}", got=kept)
+            raise InferenceError(problem, param=layout_given, expected=f"at most {size}", got=part_size)
         if not p.center_crop and not is_at_most(p.offset[i], room):
             problem = f"offset[{i}] should be less than the residual space of {name}"
             raise InferenceError(problem, param="offset", expected=f"at most {room}", got=p.offset[i])

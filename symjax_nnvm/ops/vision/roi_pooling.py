@@ -124,14 +124,14 @@ class PSROIPoolingParams(Params):
         return self.group_size or self.pooled_size
 
 
-def need_channels(needed: int, given: int | None) -> None:
+def need_channels(needed: int, channels: int | None) -> None:
     """Raise InferenceError when data have too few channels for the groups of bins."""
-    if given is not None and given < needed:
+    if channels is not None and channels < needed:
         raise InferenceError(
             "Every channel of the result has channels of its own for each group of bins",
             param="output_dim",
             expected=f"at least output_dim · group_size² = {needed} channels of data",
-            got=given,
+            got=channels,
         )
 
 

@@ -34,7 +34,7 @@ __all__ = [
 G = TypeVar("G", bound=Graph)
 
 AggregateFun = Callable[[list[NodeEntry]], NodeEntry]
-"""Gradients that meet in one entry → their sum; the list may be empty."""
+"""Gradients of one entry → their sum; the list may be empty."""
 
 MirrorFun = Callable[[Node], bool | int]
 """Whether the backward part recomputes this node instead of keeping its outputs."""
@@ -82,7 +82,7 @@ def mx_gradient(
         attr_hint_fun: gives a shape and dtype to gradients that have none of their own.
         zero_ops: operators that make zeros, `zeros_like` first; a node that only zeros reach needs no gradient rule.
         copy_op: the operator that copies a gradient which several elements of `xs` share.
-        mirror_plan: replaces `mirror_fun` and can express more: groups of copies and who else reads them
+        mirror_plan: replaces `mirror_fun` and can express more: groups of copies and their other readers
             (`passes/mirror`).
 
     Returns:
@@ -147,7 +147,7 @@ def unreached(
     passed: Mapping[Node, Sequence[NodeEntry | None]],
     zero_ops: Sequence[Op],
 ) -> frozenset[Node]:
-    """Return the nodes that write states, and of whose inputs no gradient leads to one of xs.
+    """Return the nodes that write states and have no input whose gradient leads to one of xs.
 
     MXNet's executor has no backward node of these; one that it has computes the gradients of all inputs, that of a
     gamma which is fixed, too. order: the nodes, inputs before users. passed: the gradients that each node hands to its
@@ -162,14 +162,14 @@ def unreached(
     leading = {x.node for x in xs}
     reached = set()
     for node in order:
-        asked = [i for i, entry in enumerate(node.inputs) if entry.node in leading]
-        if not asked:
+        places = [i for i, entry in enumerate(node.inputs) if entry.node in leading]
+        if not places:
             continue
         igrads = passed.get(node)
-        if node in writers and any(i not in writers[node] for i in asked):
+        if node in writers and any(i not in writers[node] for i in places):
             reached.add(node)
             leading.add(node)
-        elif igrads is None or any((igrad := igrads[i]) and igrad.node.attrs.op not in zero_ops for i in asked):
+        elif igrads is None or any((igrad := igrads[i]) and igrad.node.attrs.op not in zero_ops for i in places):
             leading.add(node)
     return frozenset(writers.keys() - reached)
 
@@ -310,12 +310,12 @@ def _group_gradients(node: Node, igrads: Sequence[NodeEntry | None], out_grads: 
     passed = {node, *(entry.node for entry in (*node.inputs, *out_grads))}
     pending = [igrad.node for igrad in igrads if igrad is not None]
     while pending:
-        made = pending.pop()
-        if made in passed or made.is_variable:
+        new_node = pending.pop()
+        if new_node in passed or new_node.is_variable:
             continue
-        passed.add(made)
-        made.attrs.dict["__ctx_group__"] = group
-        pending += [entry.node for entry in made.inputs]
+        passed.add(new_node)
+        new_node.attrs.dict["__ctx_group__"] = group
+        pending += [entry.node for entry in new_node.inputs]
 
 
 def check_grad_all_zero(grads: Sequence[NodeEntry], zero_ops: Sequence[Op]) -> bool:

@@ -86,7 +86,7 @@ def add_gradients(
 
 
 def aggregate_gradient(grads: list[NodeEntry]) -> NodeEntry:
-    """Return MXNet's sum of the gradients that meet in one entry.
+    """Return MXNet's sum of the gradients of one entry.
 
     None: `_zeros_without_dtype`. Zeros are left out; one that remains is the sum; up to seven are added by `add_n`,
     named `sum_grad`; more by a chain of `_grad_add`, named `sum_grad_1`, … and `sum_grad_final`. MXNet orders the links

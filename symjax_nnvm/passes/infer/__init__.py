@@ -63,13 +63,13 @@ def variable_dtypes(graph: Graph, dtypes: Mapping[str, DType] | None = None) -> 
     """
     index = graph.indexed_graph()
     names = set(index.input_names)
-    known = {name: dtype for name, dtype in (dtypes or {}).items() if name in names}
-    inferred = infer_type(graph, dtypes=known).attrs["dtype"]
+    known_dtypes = {name: dtype for name, dtype in (dtypes or {}).items() if name in names}
+    inferred = infer_type(graph, dtypes=known_dtypes).attrs["dtype"]
     return {index.nodes[nid].source: inferred[index.entry_rptr[nid]] or "float32" for nid in index.input_nodes}
 
 
 def _nnvm_pass(graph: Graph, quantity: Quantity) -> Graph:
-    """NNVM's variant: reads the variables' own attributes, and asks no operator whose entries are all known."""
+    """NNVM's variant: reads the variables' own attributes, and skips operators whose entries are all known."""
     attrs = dict(graph.attrs)
     inputs = attrs.pop(f"{quantity.name}_inputs", ())
     key = attrs.pop(f"{quantity.name}_attr_key", quantity.name)
@@ -80,8 +80,8 @@ def _nnvm_pass(graph: Graph, quantity: Quantity) -> Graph:
 
 
 def _mxnet_pass(graph: Graph, quantity: Quantity) -> Graph:
-    """MXNet's variant: every operator is asked, so that contradictions are always found."""
-    # MXNet keeps the inputs in the result, and reads no variable attribute unless it is told which.
+    """MXNet's variant: every operator's rule runs, so that contradictions are always found."""
+    # MXNet keeps the inputs in the result, and reads a variable attribute only if the graph names one.
     attrs = dict(graph.attrs)
     inputs = attrs.get(f"{quantity.name}_inputs", ())
     key = attrs.pop(f"{quantity.name}_attr_key", None)
@@ -107,15 +107,15 @@ for _quantity in (SHAPE, DTYPE):
     _register(f"MX{_quantity.pass_name}", _mxnet_pass, _quantity)
 
 
-def _with_inputs(graph: G, quantity: Quantity, given: Any, attr_key: str | None) -> G:
+def _with_inputs(graph: G, quantity: Quantity, values: Any, attr_key: str | None) -> G:
     index = graph.indexed_graph()
-    if isinstance(given, Mapping):
+    if isinstance(values, Mapping):
         names = index.input_names
-        for name in given:
+        for name in values:
             if name not in names:
                 raise InferenceError(unknown_keyword(quantity.pass_name, name, names))
-        given = [given.get(name) for name in names]
-    attrs = {**graph.attrs, f"{quantity.name}_inputs": quantity.result(given or ())}
+        values = [values.get(name) for name in names]
+    attrs = {**graph.attrs, f"{quantity.name}_inputs": quantity.result(values or ())}
     if attr_key is not None:
         attrs[f"{quantity.name}_attr_key"] = attr_key
     inferred = _mxnet_pass(graph.derive(attrs=attrs), quantity)
@@ -124,18 +124,18 @@ def _with_inputs(graph: G, quantity: Quantity, given: Any, attr_key: str | None)
 
 
 def _infer(
-    graph: Graph, quantity: Quantity, given: Sequence[Any], key: str | None, *, ask_always: bool
+    graph: Graph, quantity: Quantity, inputs: Sequence[Any], key: str | None, *, ask_always: bool
 ) -> ShapeList | DTypeList:
     index = graph.indexed_graph()
-    given = _read_attribute(f"{quantity.name}_inputs", given, quantity)
+    inputs = _read_attribute(f"{quantity.name}_inputs", inputs, quantity)
     values = _known_before(graph, index, quantity)
-    if len(given) > len(index.input_nodes):
+    if len(inputs) > len(index.input_nodes):
         raise InferenceError(
             "More provided shapes than number of arguments",
             expected=f"at most {len(index.input_nodes)} {quantity.name}s, one per variable",
-            got=len(given),
+            got=len(inputs),
         )
-    for nid, value in zip(index.input_nodes, given, strict=False):
+    for nid, value in zip(index.input_nodes, inputs, strict=False):
         if value is not None:
             values[index.entry_rptr[nid]] = value
     if key:

@@ -6,9 +6,9 @@ nodes that are still incomplete then go through a work list, last node first, an
 entries becomes better known. A value can only become better known, so the whole takes time linear in nodes + edges,
 where sweeping to and fro (NNVM's way to the same fixed point) may take quadratic time.
 
-What the readers of an operator's output say of it, beyond what the operator says itself, is a guess: a loss head takes
-its label to be like its data. A guess helps to learn shapes that were not given. Where the operator cannot produce it,
-the guess is dropped for good and is no error; what the operator then says is checked against all its readers again.
+What the readers of an operator's output propose for it, beyond the operator's own proposal, is a guess: a loss head
+takes its label to be like its data. A guess helps to infer missing shapes. If the operator cannot produce it, the guess
+is dropped for good without an error, and the operator's own proposal is checked against all readers again.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class InferenceEngine:
         self._rule_of: dict[Op, Callable[..., Any] | None] = {}
         self._backward: dict[int, list[tuple[int, int]]] = {}
         self._asked: dict[int, tuple[list[Any], list[Any]]] = {}
-        self._guesses: dict[int, Any] = {}  # what was known of an operator's entry before its readers said more
+        self._guesses: dict[int, Any] = {}  # values of an operator's entries before its readers' guesses
         self._guesser: dict[int, int] = {}  # the first of those readers
-        self._refused: set[int] = set()  # entries of which readers say nothing any more
+        self._refused: set[int] = set()  # entries whose readers make no more guesses
 
     def apply_hints(self, hints: Mapping[NodeEntry, Any]) -> None:
         """Merge what the caller knows of entries inside the graph; hints for other graphs' nodes are ignored."""
@@ -131,8 +131,8 @@ class InferenceEngine:
         first, last = self.index.entry_rptr[nid : nid + 2]
         ins = [self.index.entry_rptr[source] + i for source, i, _ in inode.inputs]
         outs = range(first, last)
-        known = [self.values[eid] for eid in ins], [self.values[eid] for eid in outs]
-        return self._merge(nid, [*ins, *outs], self._ask(rule, inode, *known))
+        values = [self.values[eid] for eid in ins], [self.values[eid] for eid in outs]
+        return self._merge(nid, [*ins, *outs], self._ask(rule, inode, *values))
 
     def _entries(self, nid: int) -> list[int]:
         """Return the entries whose values a visit of the node reads."""
@@ -159,7 +159,7 @@ class InferenceEngine:
             rule = self._rule_of[op] = self._find_rule(op)  # type: ignore[index,arg-type]
         eids.extend(range(first, rptr[nid + 1]))
         if rule is not None:
-            # A rule says the same of the same: asking again would take twice the time at each level of nested loops.
+            # A rule returns the same for the same: a second call doubles the time at each level of nested loops.
             if self._asked.get(nid) == (ins, outs):
                 return _NOTHING, True
             changed = self._learn(nid, inode, eids, rule, ins, outs)
@@ -258,8 +258,8 @@ class InferenceEngine:
 
     def _refusal(self, inode: IndexedNode, problem: str) -> InferenceError:
         node = inode.source
-        known = ", ".join(self.quantity.show(self.values[self.index.entry_id(e)]) for e in inode.inputs[:_SHOWN])
-        got = f"input {self.quantity.name}s {known}"
+        shown = ", ".join(self.quantity.show(self.values[self.index.entry_id(e)]) for e in inode.inputs[:_SHOWN])
+        got = f"input {self.quantity.name}s {shown}"
         return InferenceError(f"Error in operator {node.name}: {problem}", node.name, op=node.op, node=node, got=got)
 
     def _conflict(self, nid: int, slot: int, current: Any, proposed: Any) -> InferenceError:

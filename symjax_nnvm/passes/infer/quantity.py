@@ -34,7 +34,7 @@ class Quantity:
 
     name: prefix of its graph attributes. pass_name: NNVM's name of its pass. rules: the operator attribute that holds
     its rules. default_rule: the rule of operators without one. last_rules: the operator attribute that holds rules for
-    values that nothing else decides. merge: two values → what either knows; ValueError when they differ. all_known:
+    values that nothing else decides. merge: two values → their union; ValueError when they differ. all_known:
     whether values are all complete. unknown_parts: how much of a value is unknown, as MXNet counts. from_text: a
     variable's declaration → value. text_form: what from_text takes, for people. from_border: a value in MXNet's
     spelling → value. conflict: (provided, inferred, node, place) → MXNet's words for a contradiction. show: a value for
@@ -142,4 +142,4 @@ DTYPE = Quantity(
 )
 
 NARROWED_DTYPE = replace(DTYPE, merge=merge_narrowed)
-"""Dtypes of arrays that run in 32 bits where the graph says 64."""
+"""Dtypes of arrays that run in 32 bits where the graph declares 64."""

@@ -1,4 +1,4 @@
-"""Find the nodes of a graph that ask for 64-bit numbers: JAX has them only when they are switched on."""
+"""Find the nodes of a graph that request 64-bit numbers: JAX has them only when they are switched on."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _NARROW = {text for name, code in DTYPE_CODES.items() if name not in WIDE_DTYPES
 
 
 def may_ask_for_64_bits(graph: Graph) -> bool:
-    """Tell whether some node's attributes name a dtype that may be one of 64 bits; asked before dtypes are inferred."""
+    """Return whether some node's attributes name a dtype that may have 64 bits; used before inference."""
     attrs = (node.source.attrs.dict for node in graph.indexed_graph().nodes)
     return any(named[key] not in _NARROW for named in attrs if named for key in _ASKING_KEYS & named.keys())
 
 
 def asking_for_64_bits(graph: Graph) -> list[tuple[Node, DType]]:
-    """Return the nodes whose own attributes ask for 64 bits, and the dtype of their first output.
+    """Return the nodes whose own attributes request 64 bits, and the dtype of their first output.
 
     graph: with attribute `dtype`, as the inference of dtypes leaves it.
     """

@@ -1,6 +1,6 @@
 """Mirroring decides which nodes the backward part computes again instead of keeping the forward part's results.
 
-A *rule* says so node by node. `mirror_plan` applies it to a graph: MXNet's rules (`GraphExecutor::InitFullGraph` of
+A *rule* decides node by node. `mirror_plan` applies it to a graph: MXNet's rules (`GraphExecutor::InitFullGraph` of
 1.9.1), any function of a node, or blocks of our own choice. `recompute.py` makes the copies.
 """
 

@@ -106,7 +106,7 @@ def _peak(
 ) -> int:
     """Return the memory held at the worst moment: all arrays that cross a cut, and the largest block."""
     before = [bisect_left(cuts, i) for i in range(len(nodes))]
-    kept = sum(sizes[node][index] for written, read, node, index in spans if before[written] != before[read])
+    crossing = sum(sizes[node][index] for written, read, node, index in spans if before[written] != before[read])
     totals = [0, *accumulate(weights)]
     edges = [0, *(cut + 1 for cut in cuts), len(nodes)]
-    return kept + max(totals[end] - totals[start] for start, end in pairwise(edges))
+    return crossing + max(totals[end] - totals[start] for start, end in pairwise(edges))

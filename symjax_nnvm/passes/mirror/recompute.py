@@ -1,4 +1,4 @@
-"""Make the copies that a mirror plan asks for, and show them to the gradient rules."""
+"""Make the copies of a mirror plan, and pass them to the gradient rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Copies:
     """A copy of every recomputed node of a graph, named `{name}_mirror`.
 
     Copies of one group read one another, and originals otherwise. A state that the original mutates is read at the
-    version before, and `Recomputed` tells the schedule that a copy writes nothing.
+    version before, and `Recomputed` marks for the schedule that a copy writes nothing.
 
     This is no `rewrite`: a copy is added beside its original, the reader's group decides which of the two it reads,
     and what waits for a gradient is known only when that is made.
@@ -77,9 +77,9 @@ class Copies:
         inputs = self._redirected(node)
         if inputs == node.inputs:
             return rule(node)
-        for seen, entry in zip(inputs, node.inputs, strict=True):
-            if seen.node is not entry.node:
-                self._wait(seen.node, after)
+        for new_entry, entry in zip(inputs, node.inputs, strict=True):
+            if new_entry.node is not entry.node:
+                self._wait(new_entry.node, after)
         stand_in = Node(node.attrs, inputs, node.control_deps)
         igrads = rule(stand_in)
         made_of = (*inputs, *out_grads)
@@ -101,15 +101,15 @@ class Copies:
                 member.control_deps = [*member.control_deps, after.node]
 
 
-def _replace(stand_in: Node, node: Node, igrads: InputGradients, known: set[Node]) -> None:
-    """Let the nodes that a rule made of a stand-in read the node's own outputs. known: the nodes they were made of.
+def _replace(stand_in: Node, node: Node, igrads: InputGradients, sources: set[Node]) -> None:
+    """Let the nodes that a rule made of a stand-in read the node's own outputs. sources: the nodes they were made of.
 
     A node that supersedes the stand-in runs in the forward part and reads what the node reads.
     """
     heads = [igrad.node for igrad in igrads if igrad is not None]
-    reached = post_order_nodes(heads, lambda reader: [] if reader in known else successors(reader))
+    reached = post_order_nodes(heads, lambda reader: [] if reader in sources else successors(reader))
     for reader in reached:
-        if reader in known:
+        if reader in sources:
             continue
         if TSupersedes.get(reader.op) and stand_in in reader.control_deps:
             reader.inputs = list(node.inputs)

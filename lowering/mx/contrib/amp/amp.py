@@ -226,7 +226,7 @@ def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
     if scaler is None:
         raise MismatchError("Loss scaler is not initialized, did you forget to call amp.init_trainer()?")
     optimizer_or_trainer._scale = optimizer_or_trainer._amp_original_scale / scaler.loss_scale
-    yield [each * scaler.loss_scale for each in loss] if isinstance(loss, list | tuple) else loss * scaler.loss_scale
+    yield [value * scaler.loss_scale for value in loss] if isinstance(loss, list | tuple) else loss * scaler.loss_scale
 
 
 def unscale(optimizer_or_trainer: Any) -> None:

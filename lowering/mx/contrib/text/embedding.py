@@ -52,10 +52,10 @@ class _TokenEmbedding(Vocabulary):
 
     @classmethod
     def _check_pretrained_file_names(cls, pretrained_file_name: str) -> None:
-        known = cls.pretrained_file_name_sha1
-        if pretrained_file_name not in known:
+        files = cls.pretrained_file_name_sha1
+        if pretrained_file_name not in files:
             problem = f"Cannot find pretrained file {pretrained_file_name} for token embedding {cls.__name__.lower()}"
-            raise UnknownArrayError(problem, expected=f"one of {listed(known, 30)}")
+            raise UnknownArrayError(problem, expected=f"one of {listed(files, 30)}")
 
     def _load_embedding(
         self, pretrained_file_path: str, elem_delim: str, init_unknown_vec: Callable[..., Any], encoding: str = "utf8"
@@ -91,7 +91,7 @@ class _TokenEmbedding(Vocabulary):
         self._vec_len = len(rows[0]) if rows else 0
         if unknown is None:
             unknown = np.asarray(init_unknown_vec(shape=self._vec_len))
-        # Reserved tokens that the file has not have the unknown token's vector.
+        # Reserved tokens that the file lacks get the unknown token's vector.
         ahead = len(self._idx_to_token) - len(rows)
         self._idx_to_vec = nd.array(np.stack([unknown] * ahead + rows))
 
@@ -100,14 +100,14 @@ class _TokenEmbedding(Vocabulary):
     def _take(self, vocabulary: Vocabulary, embeddings: list[_TokenEmbedding]) -> None:
         """Have the tokens of a vocabulary, with the vectors of embeddings side by side. Raises AssertionError for what
         is no vocabulary."""
-        told = "The argument `vocabulary` must be an instance of mxnet.contrib.text.vocab.Vocabulary."
-        assert isinstance(vocabulary, Vocabulary), told
+        problem = "The argument `vocabulary` must be an instance of mxnet.contrib.text.vocab.Vocabulary."
+        assert isinstance(vocabulary, Vocabulary), problem
         tokens = vocabulary.idx_to_token
         parts = [
-            np.concatenate([each.vectors[:1].asnumpy(), each.get_vecs_by_tokens(tokens[1:]).asnumpy()])
+            np.concatenate([embedding.vectors[:1].asnumpy(), embedding.get_vecs_by_tokens(tokens[1:]).asnumpy()])
             if len(tokens) > 1
-            else each.vectors[:1].asnumpy()
-            for each in embeddings
+            else embedding.vectors[:1].asnumpy()
+            for embedding in embeddings
         ]
         self._idx_to_token, self._token_to_idx = list(tokens), dict(vocabulary.token_to_idx)
         self._unknown_token, self._reserved_tokens = vocabulary.unknown_token, vocabulary.reserved_tokens
@@ -152,14 +152,14 @@ class _TokenEmbedding(Vocabulary):
         """
         vectors, several = self.vectors, tokens if isinstance(tokens, list) else [tokens]
         dims = (2,) if len(several) > 1 else (1, 2)
-        told = (
+        problem = (
             f"`new_vectors` must be an NDArray of {' or '.join(map(str, dims))} dimensions for {len(several)} tokens."
         )
-        assert isinstance(new_vectors, NDArray), told
-        assert new_vectors.ndim in dims, told
+        assert isinstance(new_vectors, NDArray), problem
+        assert new_vectors.ndim in dims, problem
         rows = new_vectors.asnumpy().reshape(-1, new_vectors.shape[-1])
-        wanted = (len(several), self.vec_len)
-        assert rows.shape == wanted, f"The shape of new_vectors must be {wanted}, not {rows.shape}."
+        shape = (len(several), self.vec_len)
+        assert rows.shape == shape, f"The shape of new_vectors must be {shape}, not {rows.shape}."
         unknown = [token for token in several if token not in self._token_to_idx]
         if unknown:
             fix = f"To change the vector of unknown tokens, use the token {self.unknown_token!r}."
@@ -176,12 +176,12 @@ create = registry.get_create_func(_TokenEmbedding, "token embedding")
 def get_pretrained_file_names(embedding_name: str | None = None) -> Any:
     """The names of the files of a class of embeddings, or a dict of them by class. Raises UnknownArrayError, a
     KeyError, for a name that is none."""
-    known = {name: list(cls.pretrained_file_name_sha1) for name, cls in registry.get_registry(_TokenEmbedding).items()}
+    files = {name: list(cls.pretrained_file_name_sha1) for name, cls in registry.get_registry(_TokenEmbedding).items()}
     if embedding_name is None:
-        return known
-    if embedding_name not in known:
-        raise UnknownArrayError(f"Cannot find `embedding_name` {embedding_name}", expected=f"one of {listed(known)}")
-    return known[embedding_name]
+        return files
+    if embedding_name not in files:
+        raise UnknownArrayError(f"Cannot find `embedding_name` {embedding_name}", expected=f"one of {listed(files)}")
+    return files[embedding_name]
 
 
 class _OfFile(_TokenEmbedding):
@@ -226,7 +226,7 @@ class GloVe(_OfFile):
 
 
 class _AnyName(dict[str, str]):
-    """fastText has some 300 files, `wiki.{language}.vec` and their like: each of such a name is one."""
+    """fastText has some 300 files, named like `wiki.{language}.vec`: any such name is accepted."""
 
     def __contains__(self, name: object) -> bool:
         return str(name).endswith(".vec")
@@ -272,8 +272,8 @@ class CompositeEmbedding(_TokenEmbedding):
     def __init__(self, vocabulary: Vocabulary, token_embeddings: Any):
         super().__init__()
         embeddings = token_embeddings if isinstance(token_embeddings, list) else [token_embeddings]
-        for each in embeddings:
-            assert isinstance(each, _TokenEmbedding), "The argument `token_embeddings` must be embeddings."
+        for embedding in embeddings:
+            assert isinstance(embedding, _TokenEmbedding), "The argument `token_embeddings` must be embeddings."
         self._take(vocabulary, embeddings)
 
 
@@ -288,6 +288,6 @@ def _text(line: bytes, encoding: str, where: str) -> str:
 def _vector(numbers: list[str], where: str) -> np.ndarray:
     """Return words as numbers. Raises ParamsFormatError."""
     try:
-        return np.array([float(each) for each in numbers], np.float32)
+        return np.array([float(number) for number in numbers], np.float32)
     except ValueError as error:
         raise ParamsFormatError(f"{where}: {error}", fix="Pass the separator between numbers as elem_delim=.") from None

@@ -13,14 +13,14 @@ UNKNOWN = 0
 
 
 class VocabularyError(CallError, AssertionError):
-    """Parameters of which no vocabulary can be made. MXNet asserts."""
+    """Invalid parameters of a vocabulary. MXNet asserts."""
 
 
 class Vocabulary:
     """The tokens of a counter, numbered by frequency, after the unknown token, 0, and those that are reserved.
 
-    most_freq_count: so many tokens of the counter at most, of equally frequent ones the first in order. min_freq: those
-    that are so frequent at least. Raises VocabularyError, an AssertionError, for reserved tokens that are the unknown
+    most_freq_count: the maximal number of tokens of the counter; of equally frequent ones the first in order. min_freq:
+    the minimal count of a token. Raises VocabularyError, an AssertionError, for reserved tokens that are the unknown
     one or come twice.
     """
 
@@ -85,8 +85,8 @@ class Vocabulary:
     def to_tokens(self, indices: Any) -> Any:
         """The token of a number, or a list of those of a list. Raises SymbolValueError, a ValueError, for others."""
         if isinstance(indices, list):
-            return [self.to_tokens(each) for each in indices]
+            return [self.to_tokens(index) for index in indices]
         if not isinstance(indices, int) or indices >= len(self):
-            known = f"a whole number below {len(self)}"
-            raise SymbolValueError(f"Token index {indices} in the provided `indices` is invalid", expected=known)
+            expected = f"a whole number below {len(self)}"
+            raise SymbolValueError(f"Token index {indices} in the provided `indices` is invalid", expected=expected)
         return self._idx_to_token[indices]

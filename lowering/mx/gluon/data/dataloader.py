@@ -38,7 +38,7 @@ class WorkerTimeoutError(NNVMError, multiprocessing.TimeoutError, TimeoutError):
 
 
 def default_batchify_fn(data: Sequence[Any]) -> Any:
-    """The batch of some samples: arrays (n, …) of their arrays or numbers, or for tuples a list of such.
+    """The batch of some samples: an array (n, …) of their arrays or numbers; for tuples a list of such arrays.
 
     Dtypes are the samples'; JAX keeps numbers of 64 bits in 32 where its 64-bit mode is off.
     """
@@ -184,7 +184,7 @@ class DataLoader:
 
 
 class _Ahead:
-    """Iterates over the batches of a loader, some of which its threads make ahead."""
+    """Iterates over the batches of a loader, whose threads make some ahead."""
 
     def __init__(self, loader: DataLoader, pool: Workers, numbers: Iterator[Any]):
         self._loader, self._pool, self._numbers = loader, pool, numbers

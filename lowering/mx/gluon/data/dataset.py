@@ -49,8 +49,8 @@ class Dataset:
         """
         if not 0 <= index < num_shards:
             raise MismatchError(f"Shard index of out bound: {index} out of {num_shards}")
-        size, rest = divmod(len(self), num_shards)
-        return _SampledDataset(self, SequentialSampler(size + (index < rest), size * index + min(index, rest)))
+        size, extra = divmod(len(self), num_shards)
+        return _SampledDataset(self, SequentialSampler(size + (index < extra), size * index + min(index, extra)))
 
     def take(self, count: int | None) -> Dataset:
         """Return the data set of the first samples.
@@ -113,7 +113,7 @@ class SimpleDataset(Dataset):
 
 
 class _LazyTransformDataset(SimpleDataset):
-    """A data set whose samples a function is applied to when they are asked for."""
+    """A data set that applies a function to each sample when it is read."""
 
     def __init__(self, data: Any, fn: Callable[..., Any]):
         super().__init__(data)

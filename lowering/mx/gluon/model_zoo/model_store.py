@@ -54,7 +54,7 @@ def get_model_file(name: str, root: StrPath | None = None) -> str:
 
 
 def load_pretrained(net: Any, name: str, pretrained: bool, ctx: ContextLike, root: StrPath | None) -> Any:
-    """The network, with its trained parameters where they are asked for. Raises as `get_model_file`."""
+    """The network, with its trained parameters if `pretrained` is true. Raises as `get_model_file`."""
     if pretrained:
         net.load_parameters(get_model_file(name, root), ctx=ctx)
     return net

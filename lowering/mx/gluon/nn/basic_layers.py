@@ -47,8 +47,8 @@ class _InARow:
         layers = list(self._children.values())[key]
         if not isinstance(layers, list):
             return layers
-        made: Any = type(self)
-        net = made(prefix=self._prefix)
+        cls: Any = type(self)
+        net = cls(prefix=self._prefix)
         with net.name_scope():
             net.add(*layers)
         return net
@@ -137,16 +137,16 @@ class Dense(HybridBlock):
         super().__init__(**kwargs)
         check_count(units, "units")
         self._flatten, self._units, self._in_units = flatten, units, in_units
-        given = {"dtype": dtype, "allow_deferred_init": True}
+        options = {"dtype": dtype, "allow_deferred_init": True}
         with self.name_scope():
-            self.weight = self.params.get("weight", shape=(units, in_units), init=weight_initializer, **given)
-            self.bias = self.params.get("bias", shape=(units,), init=bias_initializer, **given) if use_bias else None
+            self.weight = self.params.get("weight", shape=(units, in_units), init=weight_initializer, **options)
+            self.bias = self.params.get("bias", shape=(units,), init=bias_initializer, **options) if use_bias else None
             self.act = None if activation is None else Activation(activation, prefix=activation + "_")
 
     def hybrid_forward(self, F: Any, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
         """(n, units), or (..., units) without flatten."""
-        given = [x, weight] if bias is None else [x, weight, bias]
-        out = F.FullyConnected(*given, no_bias=bias is None, num_hidden=self._units, flatten=self._flatten, name="fwd")
+        inputs = [x, weight] if bias is None else [x, weight, bias]
+        out = F.FullyConnected(*inputs, no_bias=bias is None, num_hidden=self._units, flatten=self._flatten, name="fwd")
         return out if self.act is None else self.act(out)
 
     def __repr__(self) -> str:

@@ -31,16 +31,16 @@ from lowering.mx.gluon.tensor import Tensor
 
 
 def _sizes(value: Any, rank: int, what: str) -> Any:
-    """Return a number as so many, numbers as they are. Raises MismatchError for another count."""
+    """Repeat one number for each axis; several stay as they are. Raises MismatchError for another count."""
     sizes = (value,) * rank if isinstance(value, numeric_types) else value
     if len(sizes) != rank:
         raise MismatchError(f"{what} must be a number or a list of {rank} ints", got=value)
     return sizes
 
 
-def _check_layout(layout: str, known: tuple[str, ...], what: str) -> None:
-    if layout not in known:
-        raise MismatchError(f"Only supports {' and '.join(known)} layout for {what}", got=layout)
+def _check_layout(layout: str, layouts: tuple[str, ...], what: str) -> None:
+    if layout not in layouts:
+        raise MismatchError(f"Only supports {' and '.join(layouts)} layout for {what}", got=layout)
 
 
 class _Conv(Ranked):
@@ -86,9 +86,9 @@ class _Conv(Ranked):
             first, second = (in_channels, channels) if op_name == "Deconvolution" else (channels, in_channels)
             kernel, last = tuple(kernel_size), second // check_count(groups, "groups")
             shape = (first, last, *kernel) if layout.find("C") == 1 else (first, *kernel, last)
-            given = {"allow_deferred_init": True}
-            self.weight = self.params.get("weight", shape=shape, init=weight_initializer, **given)
-            self.bias = self.params.get("bias", shape=(channels,), init=bias_initializer, **given) if use_bias else None
+            flags = {"allow_deferred_init": True}
+            self.weight = self.params.get("weight", shape=shape, init=weight_initializer, **flags)
+            self.bias = self.params.get("bias", shape=(channels,), init=bias_initializer, **flags) if use_bias else None
             self.act = None if activation is None else Activation(activation, prefix=activation + "_")
 
     def _alias(self) -> str:
@@ -96,8 +96,8 @@ class _Conv(Ranked):
 
     def hybrid_forward(self, F: Any, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
         """Return the layer's output, in x's layout."""
-        given = [x, weight] if bias is None else [x, weight, bias]
-        out = getattr(F, self._op_name)(*given, name="fwd", **self._kwargs)
+        inputs = [x, weight] if bias is None else [x, weight, bias]
+        out = getattr(F, self._op_name)(*inputs, name="fwd", **self._kwargs)
         return out if self.act is None else self.act(out)
 
     def __repr__(self) -> str:

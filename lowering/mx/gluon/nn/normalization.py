@@ -124,9 +124,9 @@ class _Normalized(HybridBlock):
 
     def _make_parameters(self, channels: int, scale: bool, center: bool, gamma: Any, beta: Any) -> None:
         """Make the scale and the shift of each channel."""
-        given = {"shape": (channels,), "allow_deferred_init": True}
-        self.gamma = self.params.get("gamma", grad_req="write" if scale else "null", init=gamma, **given)
-        self.beta = self.params.get("beta", grad_req="write" if center else "null", init=beta, **given)
+        options = {"shape": (channels,), "allow_deferred_init": True}
+        self.gamma = self.params.get("gamma", grad_req="write" if scale else "null", init=gamma, **options)
+        self.beta = self.params.get("beta", grad_req="write" if center else "null", init=beta, **options)
 
 
 class InstanceNorm(_Normalized):

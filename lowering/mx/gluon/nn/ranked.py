@@ -35,7 +35,7 @@ def _with_defaults(cls: type, defaults: dict[str, Any]) -> FunctionType:
     names = init.__code__.co_varnames[: init.__code__.co_argcount]
     optional = names[len(names) - len(init.__defaults__) :]
     values = dict(zip(optional, init.__defaults__, strict=True)) | defaults
-    assert tuple(values) == optional, f"{cls.__name__} has defaults for parameters that it has not"
+    assert tuple(values) == optional, f"{cls.__name__} has defaults for parameters that it lacks"
     own = FunctionType(init.__code__, init.__globals__, "__init__", tuple(values.values()), init.__closure__)
     own.__qualname__ = f"{cls.__qualname__}.__init__"
     own.__annotations__ = init.__annotations__

@@ -57,11 +57,11 @@ def _cells_begin_state(cells: Iterable[Any], **kwargs: Any) -> States:
 
 def check_states(cell: Any, states: Any) -> None:
     """Raise BlockValueError where a call of a cell or a layer has other states than it keeps, in number."""
-    wanted = len(cell.state_info())
-    if isinstance(states, list | tuple) and len(states) != wanted:
-        needs = "needs more states" if len(states) < wanted else "has fewer states"
+    count = len(cell.state_info())
+    if isinstance(states, list | tuple) and len(states) != count:
+        needs = "needs more states" if len(states) < count else "has fewer states"
         problem = f"{type(cell).__name__} {cell.name} {needs} than were given"
-        raise BlockValueError(problem, expected=wanted, got=len(states), fix="states = cell.begin_state(batch_size=…)")
+        raise BlockValueError(problem, expected=count, got=len(states), fix="states = cell.begin_state(batch_size=…)")
 
 
 class RecurrentCell(Block):
@@ -218,9 +218,9 @@ class GatedCell(HybridRecurrentCell):
         width = self._gates * hidden_size
         shapes = (width, input_size), (width, self._output_size), (width,), (width,)
         names = "i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias"
-        wanted = dict(zip(names, zip(shapes, initializers, strict=True), strict=True))
-        for name in sorted(wanted | (extra or {}), key=lambda name: name.endswith("bias")):
-            shape, init = (wanted | (extra or {}))[name]
+        declarations = dict(zip(names, zip(shapes, initializers, strict=True), strict=True))
+        for name in sorted(declarations | (extra or {}), key=lambda name: name.endswith("bias")):
+            shape, init = (declarations | (extra or {}))[name]
             setattr(self, name, self.params.get(name, shape=shape, init=init, allow_deferred_init=True))
 
     def state_info(self, batch_size: int = 0) -> list[Any]:
@@ -398,8 +398,8 @@ class GRUCell(GatedCell):
         update = F.Activation(update, act_type="sigmoid", name=f"{t}z_act")
         new = F.elemwise_add(i2h, F.elemwise_mul(reset, h2h, name=f"{t}mul0"), name=f"{t}plus2")
         new = F.Activation(new, act_type="tanh", name=f"{t}h_act")
-        rest = F.elemwise_sub(F.ones_like(update, name=f"{t}ones_like0"), update, name=f"{t}minus0")
-        parts = F.elemwise_mul(rest, new, name=f"{t}mul1"), F.elemwise_mul(update, states[0], name=f"{t}mul20")
+        complement = F.elemwise_sub(F.ones_like(update, name=f"{t}ones_like0"), update, name=f"{t}minus0")
+        parts = F.elemwise_mul(complement, new, name=f"{t}mul1"), F.elemwise_mul(update, states[0], name=f"{t}mul20")
         output = F.elemwise_add(*parts, name=f"{t}out")
         return output, [output]
 
@@ -639,11 +639,11 @@ class ResidualCell(ModifierCell):
             inputs = _mask_sequence_variable_length(F, inputs, length, valid_length, axis, merge)
         if merge:
             return F.elemwise_add(outputs, inputs), states
-        return [F.elemwise_add(output, given) for output, given in zip(outputs, inputs, strict=True)], states
+        return [F.elemwise_add(output, step_input) for output, step_input in zip(outputs, inputs, strict=True)], states
 
 
 class BidirectionalCell(HybridRecurrentCell):
-    """Two cells, the second of which takes the sequence backwards; the output has both side by side.
+    """Two cells: the second reads the sequence backwards, and the output has both results side by side.
 
     It can only `unroll`.
 

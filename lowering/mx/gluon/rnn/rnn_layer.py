@@ -81,9 +81,9 @@ class _RNNLayer(HybridBlock):
         self.skip_states: bool | None = None
         width, size = self._gates * hidden_size, self._projection_size or hidden_size
         for layer in range(num_layers):
-            given = input_size if layer == 0 else size * self._dir
+            in_size = input_size if layer == 0 else size * self._dir
             shapes = {
-                "i2h_weight": (width, given), "h2h_weight": (width, size), "i2h_bias": (width,), "h2h_bias": (width,)
+                "i2h_weight": (width, in_size), "h2h_weight": (width, size), "i2h_bias": (width,), "h2h_bias": (width,)
             }  # fmt: skip
             shapes |= {"h2r_weight": (size, hidden_size)} if self._projection_size else {}
             for direction in "lr"[: self._dir]:
@@ -122,8 +122,8 @@ class _RNNLayer(HybridBlock):
     def begin_state(self, batch_size: int = 0, func: Any = ndarray.zeros, **kwargs: Any) -> list[Any]:
         """Return the states to begin with. func: makes each of its description, with kwargs."""
         infos = enumerate(self.state_info(batch_size))
-        made = [func(name=f"{self.prefix}h0_{i}", **{**info, **kwargs}) for i, info in infos]
-        return converted(made, current_dialect())
+        states = [func(name=f"{self.prefix}h0_{i}", **{**info, **kwargs}) for i, info in infos]
+        return converted(states, current_dialect())
 
     def cast(self, dtype: DType) -> None:
         """Have parameters and states in another dtype."""
@@ -171,12 +171,12 @@ class _RNNLayer(HybridBlock):
         if self._layout == "NTC":
             inputs = F.swapaxes(inputs, 0, 1)
         vector = joined(F, [kwargs[name].reshape(-1) for name in self._packed()])
-        given = [*states, sequence_length] if self._use_sequence_length else states
+        state_inputs = [*states, sequence_length] if self._use_sequence_length else states
         low, high, nan = self._clip
         outputs, *states = F.RNN(
             inputs,
             vector,
-            *given,
+            *state_inputs,
             use_sequence_length=self._use_sequence_length,
             state_size=self._hidden_size,
             projection_size=self._projection_size,
@@ -202,9 +202,9 @@ class _RNNLayer(HybridBlock):
                     yield from (f"{direction}{layer}_{group}_{kind}" for group in groups)
 
 
-def _initializers(*given: Any) -> dict[str, Any]:
+def _initializers(*initializers: Any) -> dict[str, Any]:
     names = "i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias", "h2r_weight"
-    return dict(zip(names, given, strict=False))
+    return dict(zip(names, initializers, strict=False))
 
 
 class RNN(_RNNLayer):

@@ -15,12 +15,12 @@ from symjax_nnvm.symbol.symbol import Symbol
 TENSORS = (Symbol, NDArray)
 
 
-def namespace_of(given: Any) -> Any:
+def namespace_of(sequence: Any) -> Any:
     """`mx.sym` for symbols, `mx.nd` for arrays: of one, or of a list."""
-    if not isinstance(given, TENSORS) and not (isinstance(given, list | tuple) and given):
+    if not isinstance(sequence, TENSORS) and not (isinstance(sequence, list | tuple) and sequence):
         problem = "A sequence must be one array or symbol of all steps, or a list with one for each step"
-        raise BlockValueError(problem, got=f"{given!r:.80}")
-    first = given if isinstance(given, TENSORS) else given[0]
+        raise BlockValueError(problem, got=f"{sequence!r:.80}")
+    first = sequence if isinstance(sequence, TENSORS) else sequence[0]
     return symbol if isinstance(first, Symbol) else ndarray
 
 
@@ -30,9 +30,9 @@ def joined(F: Any, vectors: Sequence[Any]) -> Any:
     return invoke(concat, *vectors, dim=0) if F is ndarray else concat(*vectors, dim=0)
 
 
-def listed(given: Any) -> list[Any]:
+def listed(outputs: Any) -> list[Any]:
     """The outputs of an operator as a list: an operator with one output gives that."""
-    return [given] if isinstance(given, NDArray) else list(given)
+    return [outputs] if isinstance(outputs, NDArray) else list(outputs)
 
 
 def format_sequence(

@@ -102,7 +102,7 @@ def _loop(g: Composer, limit: Value | None, going: Value | None, *first: Value) 
         next_number = g.op("_plus_scalar", i, scalar=1.0)
         return _symbols(g, results[len(first) :]), _symbols(g, [next_number, still, *new])
 
-    outputs, last = while_loop(lambda i, on, *rest: on, step, _symbols(g, start), count)
+    outputs, last = while_loop(lambda i, on, *state: on, step, _symbols(g, start), count)
     stacked = zip(step_results[0][1 + len(first) :], outputs, strict=True)
     return [
         *(_standing(value, symbol) for value, symbol in zip(first, last[2:], strict=True)),

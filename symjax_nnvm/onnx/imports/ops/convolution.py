@@ -56,8 +56,8 @@ def _conv_transpose(g: Composer, x: Value, weight: Value, bias: Value | None = N
         w, extra = _of_output(g, x, w, extra, shape)
     sides = tuple(min(pair) for pair in zip(w.before, w.after, strict=True))
     late = [max(e - (a - s), 0) for e, a, s in zip(extra, w.after, sides, strict=True)]
-    rest = [max(a - s - e, 0) for e, a, s in zip(extra, w.after, sides, strict=True)]
-    spare = [max(each - stride + 1, 0) for each, stride in zip(late, w.stride, strict=True)]
+    end_cuts = [max(a - s - e, 0) for e, a, s in zip(extra, w.after, sides, strict=True)]
+    spare = [max(count - stride + 1, 0) for count, stride in zip(late, w.stride, strict=True)]
     inside = [] if bias is None or any(spare) else [bias]
     out = g.op(
         "Deconvolution",
@@ -66,7 +66,7 @@ def _conv_transpose(g: Composer, x: Value, weight: Value, bias: Value | None = N
         stride=w.stride,
         dilate=w.dilate,
         pad=sides,
-        adj=tuple(each - more for each, more in zip(late, spare, strict=True)),
+        adj=tuple(count - more for count, more in zip(late, spare, strict=True)),
         num_filter=g.static(weight, [1])[1] * groups,
         num_group=groups,
         no_bias=not inside,
@@ -75,7 +75,7 @@ def _conv_transpose(g: Composer, x: Value, weight: Value, bias: Value | None = N
         out = pad(g, out, (0,) * (2 + rank), (0, 0, *spare))
         if bias is not None:
             out = add(g, out, reshape(g, bias, [(*shape, *(1,) * rank) for shape in bias.shapes]))
-    for axis, (first, side, last) in enumerate(zip(w.before, sides, rest, strict=True), 2):
+    for axis, (first, side, last) in enumerate(zip(w.before, sides, end_cuts, strict=True), 2):
         out = cut(g, out, axis, first - side, -last or None)
     return out
 
@@ -87,9 +87,9 @@ def _of_output(
     the data's. Raises OnnxError for automatic padding of an output that its windows do not fill."""
     auto = g.attr("auto_pad", "NOTSET")
     sizes = g.static(x, range(2, x.ndim))[2:]
-    wanted = shape[-len(sizes) :] if shape else [n * s for n, s in zip(sizes, w.stride, strict=True)]
+    out_sizes = shape[-len(sizes) :] if shape else [n * s for n, s in zip(sizes, w.stride, strict=True)]
     before, after, behind = [], [], []
-    for n, s, span, more, size in zip(sizes, w.stride, w.spans, extra, wanted, strict=True):
+    for n, s, span, more, size in zip(sizes, w.stride, w.spans, extra, out_sizes, strict=True):
         total = s * (n - 1) + more + span - size
         if total < 0 and auto in ("SAME_UPPER", "SAME_LOWER"):
             g.refuse(

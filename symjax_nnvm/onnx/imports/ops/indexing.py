@@ -22,7 +22,7 @@ def _slice(
     axes: Value | None = None,
     steps: Value | None = None,
 ) -> Value:
-    """Return parts of some axes; before opset 10 attributes say which."""
+    """Return parts of some axes; before opset 10 they are attributes."""
     if starts is None or ends is None:
         rows = [(g.attr("starts"), g.attr("ends"))] * g.count
     elif starts.arrays is None or ends.arrays is None:
@@ -36,12 +36,12 @@ def _slice(
         axis = g.axis(place, x.ndim)
         bounds = [(row[0][i], row[1][i]) for row in rows]
         parts[axis] = _slice_bounds(g, x, axis, bounds, strides[i])
-    asked = [axis for axis, part in enumerate(parts) if part != (None, None, None)]
-    if not asked:
+    cut_axes = [axis for axis, part in enumerate(parts) if part != (None, None, None)]
+    if not cut_axes:
         return x
-    begin, end, step = parts[asked[0]]
-    if len(asked) == 1 and step in (None, 1):
-        return cut(g, x, asked[0], begin or 0, end)
+    begin, end, step = parts[cut_axes[0]]
+    if len(cut_axes) == 1 and step in (None, 1):
+        return cut(g, x, cut_axes[0], begin or 0, end)
     columns = list(zip(*parts, strict=True))
     return g.op("slice", x, begin=columns[0], end=columns[1], step=columns[2], gives=x.dtype)
 
@@ -104,7 +104,7 @@ def _gather(g: Composer, data: Value, indices: Value) -> Value:
 
 @onnx_import("GatherElements")
 def _gather_elements(g: Composer, data: Value, indices: Value) -> Value:
-    """Use MXNet's pick along an axis of which one element is wanted; else our own operator."""
+    """Use MXNet's pick for one element of an axis; else our own operator."""
     axis = g.axis(g.attr("axis", 0), data.ndim)
     others = [k for k in range(data.ndim) if k != axis]
     if indices.shape[axis] == 1 and all(data.sizes[k] == indices.sizes[k] for k in others):

@@ -17,12 +17,12 @@ def cast(g: Composer, x: Value, dtype: DType) -> Value:
     """The numbers in a dtype; as truth values, whether they are not 0."""
     if dtype == "bool":
         return x if x.dtype == "bool" else g.op("_not_equal_scalar", x, scalar=0.0, gives="bool")
-    held = held_as(g, x, dtype)
-    return held if held.dtype == dtype else Value(held.name, dtype, held.shapes, None, held.symbol, held.held)
+    value = held_as(g, x, dtype)
+    return value if value.dtype == dtype else Value(value.name, dtype, value.shapes, None, value.symbol, value.held)
 
 
 def held_as(g: Composer, x: Value, dtype: DType) -> Value:
-    """x, whose dtype ONNX says, with a symbol of another."""
+    """x with ONNX' dtype, whose symbol has another."""
     g.symbol(x)
     return x if x.held == dtype else g.op("Cast", x, dtype=dtype, gives=x.dtype)
 
@@ -33,12 +33,12 @@ def alike(g: Composer, *values: Value) -> list[Value]:
     for value in values:
         g.symbol(value)
     numbers = [value for value in values if value.held != "bool"] or values
-    held = next((value.held for value in numbers if value.held == value.dtype), numbers[0].held)
-    return [held_as(g, value, held) for value in values]
+    dtype = next((value.held for value in numbers if value.held == value.dtype), numbers[0].held)
+    return [held_as(g, value, dtype) for value in values]
 
 
 def reshape(g: Composer, x: Value, shapes: Sequence[Numbers], codes: Sequence[int] | None = None) -> Value:
-    """x in the shapes given under each assignment. codes: what the file says, numbers, 0 and -1.
+    """x in the shapes given under each assignment. codes: the file's numbers, 0 and -1.
 
     Raises OnnxError where the shapes follow from sizes that run time decides in another way than Reshape knows.
     """
@@ -52,8 +52,8 @@ def reshape(g: Composer, x: Value, shapes: Sequence[Numbers], codes: Sequence[in
         return g.like(x, arrays, f"{x.name}_reshaped")
     target = list(codes) if codes is not None else _codes(x, shapes)
     if target is None:
-        wanted = [fixed(sizes) for sizes in zip(*shapes, strict=True)]
-        g.refuse(f"several sizes of the shape {wanted} of {x.name!r} are known only at run time", STATIC)
+        target_sizes = [fixed(sizes) for sizes in zip(*shapes, strict=True)]
+        g.refuse(f"several sizes of the shape {target_sizes} of {x.name!r} are known only at run time", STATIC)
     arrays = (
         x if [shape or (1,) for shape in shapes] == x.symbol_shapes else g.op("Reshape", x, shape=tuple(target) or (1,))
     )

@@ -17,8 +17,8 @@ def _counts(sizes: tuple[int, ...], w: OnnxWindow, ceil: bool) -> tuple[int, ...
     before it, and ends beyond."""
     counts = []
     for n, span, stride, low, high in zip(sizes, w.spans, w.stride, w.before, w.after, strict=True):
-        rest = n + low + high - span
-        count = (-(-rest // stride) if ceil else rest // stride) + 1
+        room = n + low + high - span
+        count = (-(-room // stride) if ceil else room // stride) + 1
         counts.append(count - (ceil and (count - 1) * stride >= n + low))
     return tuple(counts)
 
@@ -26,8 +26,8 @@ def _counts(sizes: tuple[int, ...], w: OnnxWindow, ceil: bool) -> tuple[int, ...
 def _mxnets(sizes: tuple[int, ...], w: OnnxWindow, full: bool) -> tuple[int, ...]:
     """Return how many windows MXNet's convention gives of the padding before, on both sides."""
     spans = zip(sizes, w.kernel, w.stride, w.before, strict=True)
-    rests = [(n + 2 * low - k, s) for n, k, s, low in spans]
-    return tuple((-(-rest // s) if full else rest // s) + 1 for rest, s in rests)
+    rooms = [(n + 2 * low - k, s) for n, k, s, low in spans]
+    return tuple((-(-room // s) if full else room // s) + 1 for room, s in rooms)
 
 
 def _pool(pool_type: str, **more: Any) -> ImportForm:
@@ -44,20 +44,20 @@ def _pool(pool_type: str, **more: Any) -> ImportForm:
             params["count_include_pad"] = include
         every = [shape[2:] for shape in x.shapes]
         ceil = bool(g.attr("ceil_mode", 0))
-        wanted = [_counts(sizes, w, ceil) for sizes in every]
+        counts = [_counts(sizes, w, ceil) for sizes in every]
         # Of windows that reach past the data the greatest element, and the mean of real ones, are MXNet's as well.
         clipped = pool_type == "max" or (pool_type == "avg" and not include)
         for full in (False, True):
-            same = [_mxnets(sizes, w, full) for sizes in every] == wanted
+            same = [_mxnets(sizes, w, full) for sizes in every] == counts
             if same and (w.symmetric if not full else w.symmetric or clipped):
                 convention = {"pooling_convention": "full"} if full else {}
                 return g.op("Pooling", x, pad=w.before, **convention, **params)
         if clipped and pool_type == "avg":
-            return _mean_of_real(g, x, w, wanted[0], params)
-        ends = _ends(g, x, w, wanted[0])
+            return _mean_of_real(g, x, w, counts[0], params)
+        ends = _ends(g, x, w, counts[0])
         value = -math.inf if pool_type == "max" else 0.0
         if pool_type == "avg" and any(end > high for end, high in zip(ends, w.after, strict=True)):
-            g.refuse("windows reach past its padding, of which MXNet counts other elements", "Leave out ceil_mode.")
+            g.refuse("windows reach past its padding, where MXNet counts other elements", "Leave out ceil_mode.")
         return g.op("Pooling", pad(g, x, (0, 0, *w.before), (0, 0, *ends), value), **params)
 
     return form

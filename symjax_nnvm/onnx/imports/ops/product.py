@@ -65,14 +65,14 @@ def matmul(g: Composer, a: Value, b: Value) -> Value:
 
 
 def _vectors(g: Composer, a: Value, b: Value) -> Value:
-    """A vector is a row before a matrix, a column after one; the axis goes again."""
+    """A vector is a row before a matrix, a column after one; the axis is removed from the result."""
     rows = reshape(g, a, [(1, *shape) for shape in a.shapes]) if a.ndim == 1 else a
     columns = reshape(g, b, [(*shape, 1) for shape in b.shapes]) if b.ndim == 1 else b
     product = matmul(g, rows, columns)
     shapes = []
     for shape in product.shapes:
-        kept = shape[:-1] if b.ndim == 1 else shape
-        shapes.append((*kept[:-2], kept[-1]) if a.ndim == 1 and b.ndim > 1 else kept[:-1] if a.ndim == 1 else kept)
+        sizes = shape[:-1] if b.ndim == 1 else shape
+        shapes.append((*sizes[:-2], sizes[-1]) if a.ndim == 1 and b.ndim > 1 else sizes[:-1] if a.ndim == 1 else sizes)
     return reshape(g, product, shapes)
 
 

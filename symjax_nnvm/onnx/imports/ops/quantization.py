@@ -1,4 +1,4 @@
-"""ONNX' arithmetic of 8-bit integers: levels are floats while they are computed with, and rounded as ONNX says.
+"""ONNX' arithmetic of 8-bit integers: levels are floats in computations, and rounded as in ONNX.
 
 Sums of products are exact up to 2²⁴, as float32 is; a larger one may end one level beside that of a runtime which sums
 up in int32.

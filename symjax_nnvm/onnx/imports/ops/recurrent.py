@@ -55,7 +55,7 @@ def _recurrence(g: Composer, x: Value, w: Value, r: Value, *others: Value | None
 
 
 def _mode(g: Composer, directions: int) -> str:
-    """Return the cell. Raises OnnxError for functions that MXNet's has not."""
+    """Return the cell. Raises OnnxError for functions that MXNet's lacks."""
     mode, _, usual = _CELLS[g.node.kind]
     activations = tuple(g.attr("activations") or usual * directions)
     if g.node.kind == "RNN" and set(activations) == {"Relu"}:

@@ -14,10 +14,10 @@ Reduce = Callable[[Composer, Value, dict[str, Any]], Value]
 
 
 def _reduction(function: Reduce, alone: str | None = None) -> Callable[..., Value]:
-    """Register a reduction. alone: the operator that an element goes through where nothing is reduced; None: none."""
+    """Register a reduction. alone: the operator for elements where nothing is reduced; None: none."""
 
     def form(g: Composer, x: Value, axes: Value | None = None) -> Value:
-        """Axes are an attribute or, later, an input; without any, all are meant, unless the node says none."""
+        """Axes are an attribute or, later, an input; without any all are reduced, or none with noop_with_empty_axes."""
         axis_numbers, nothing, keep = (
             g.numbers("axes", axes),
             g.attr("noop_with_empty_axes", 0),

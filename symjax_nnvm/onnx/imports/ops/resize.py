@@ -66,27 +66,27 @@ def _resize_11(
         g.refuse("its sizes are computed at run time")
     if g.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
         g.refuse("it keeps the ratio of its sides")
-    wanted = [list(shape) for shape in x.shapes]
-    for shape, target in zip(wanted, sizes.arrays, strict=True):
+    new_shapes = [list(shape) for shape in x.shapes]
+    for shape, target in zip(new_shapes, sizes.arrays, strict=True):
         for axis, size in zip(axes, target.tolist(), strict=True):
             shape[axis] = size
-    return _resize(g, x, None, wanted, how)
+    return _resize(g, x, None, new_shapes, how)
 
 
 def _resize(
-    g: Composer, x: Value, factors: list[float] | None, wanted: list[list[int]] | None, how: dict[str, Any]
+    g: Composer, x: Value, factors: list[float] | None, new_shapes: list[list[int]] | None, how: dict[str, Any]
 ) -> Value:
     """Resize by factors of the axes or to shapes; one of the two is given."""
-    if wanted is None:
+    if new_shapes is None:
         assert factors is not None
-        wanted = [[int(np.floor(n * f)) for n, f in zip(shape, factors, strict=True)] for shape in x.shapes]
-    if any(size < 1 for shape in wanted for size in shape):
+        new_shapes = [[int(np.floor(n * f)) for n, f in zip(shape, factors, strict=True)] for shape in x.shapes]
+    if any(size < 1 for shape in new_shapes for size in shape):
         g.refuse(f"its result is empty, from {x.shape}")
-    changed = [k for k in range(x.ndim) if any(a[k] != b[k] for a, b in zip(wanted, x.shapes, strict=True))]
+    changed = [k for k in range(x.ndim) if any(a[k] != b[k] for a, b in zip(new_shapes, x.shapes, strict=True))]
     if not changed and (factors is None or set(factors) == {1.0}):
         return x
     need_float(g, x)
-    times = {b[k] / a[k] for a, b in zip(x.shapes, wanted, strict=True) for k in (2, 3)} if x.ndim == 4 else set()
+    times = {b[k] / a[k] for a, b in zip(x.shapes, new_shapes, strict=True) for k in (2, 3)} if x.ndim == 4 else set()
     whole = len(times) == 1 and next(iter(times)).is_integer() and set(changed) <= {2, 3}
     if whole and _repeats(how, int(next(iter(times)))):
         return g.op("UpSampling", x, scale=int(next(iter(times))), sample_type="nearest")
@@ -94,14 +94,14 @@ def _resize(
     bilinear = how.get("mode", "nearest") in ("linear", "bilinear") and not how.get("antialias", 0)
     exact = factors is None or all(n * f == int(n * f) for s in x.shapes for n, f in zip(s, factors, strict=True))
     if x.ndim == 4 and set(changed) <= {2, 3} and bilinear and exact:
-        height, width = ({shape[k] for shape in wanted} for k in (2, 3))
+        height, width = ({shape[k] for shape in new_shapes} for k in (2, 3))
         if transformation in ("half_pixel", "align_corners", "pytorch_half_pixel") and len(height) == len(width) == 1:
             corners = transformation == "align_corners"
             sizes: dict[str, Any] = {"height": height.pop(), "width": width.pop()}
             if corners or min(sizes.values()) > 1:
                 return g.op("_contrib_BilinearResize2D", x, align_corners=corners, **sizes)
     for axis in changed:
-        x = _by_matrix(g, x, axis, None if factors is None else factors[axis], how, wanted[0][axis])
+        x = _by_matrix(g, x, axis, None if factors is None else factors[axis], how, new_shapes[0][axis])
     return x
 
 

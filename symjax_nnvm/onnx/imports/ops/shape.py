@@ -57,7 +57,7 @@ def _eye_like(g: Composer, x: Value) -> Value:
 
 @onnx_import("Reshape")
 def _reshape(g: Composer, x: Value, shape: Value | None = None) -> Value:
-    """Reshape to numbers, of which 0 keeps the input's size and -1 takes the rest."""
+    """Reshape to numbers: 0 keeps the input's size, and -1 is the size that follows."""
     if shape is None:
         rows = [np.asarray(g.attr("shape"))] * g.count
     elif shape.arrays is None:
@@ -76,16 +76,16 @@ def _resolved(g: Composer, old: Numbers, target: np.ndarray, keep: bool) -> Numb
     """Return the shape that a target means. Raises OnnxError for one that does not fit."""
     if target.size > MAX_RANK:
         g.refuse(f"its shape has {target.size} sizes, more than {MAX_RANK}")
-    sizes = [int(each) for each in target.reshape(-1)]
+    sizes = [int(size) for size in target.reshape(-1)]
     if not keep:
         if any(size == 0 and i >= len(old) for i, size in enumerate(sizes)):
             g.refuse(f"its shape {sizes} keeps sizes that {old} does not have")
         sizes = [old[i] if size == 0 else size for i, size in enumerate(sizes)]
     if -1 in sizes:
-        rest = -math.prod(sizes)
-        if sizes.count(-1) > 1 or rest <= 0 or math.prod(old) % rest:
+        product = -math.prod(sizes)
+        if sizes.count(-1) > 1 or product <= 0 or math.prod(old) % product:
             g.refuse(f"{old} cannot be reshaped to {sizes}")
-        sizes[sizes.index(-1)] = math.prod(old) // rest
+        sizes[sizes.index(-1)] = math.prod(old) // product
     if min(sizes, default=1) < 0 or math.prod(sizes) != math.prod(old):
         g.refuse(f"{old} cannot be reshaped to {sizes}")
     return tuple(sizes)

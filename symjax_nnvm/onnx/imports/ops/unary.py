@@ -17,7 +17,7 @@ from symjax_nnvm.onnx.proto import import_onnx
 from symjax_nnvm.ops.nn.activation import SELU_ALPHA, SELU_SCALE
 
 _EIGHT_BITS = ("saturate", "round_mode")
-"""How Cast rounds to numbers of 8 bits, which MXNet has not."""
+"""How Cast rounds to 8-bit floats, which MXNet lacks."""
 
 
 def _activation(act_type: str) -> Any:
@@ -44,10 +44,10 @@ def round_to_even(g: Composer, x: Value) -> Value:
     Of infinity the rest and the remainder are nan, and both comparisons 0.
     """
     below = g.op("floor", x)
-    rest = g.op("elemwise_sub", x, below)
+    fraction = g.op("elemwise_sub", x, below)
     odd = g.op("_equal_scalar", g.op("_mod_scalar", below, scalar=2.0), scalar=1.0)
-    tie = g.op("elemwise_mul", g.op("_equal_scalar", rest, scalar=0.5), odd)
-    return add(g, below, add(g, g.op("_greater_scalar", rest, scalar=0.5), tie))
+    tie = g.op("elemwise_mul", g.op("_equal_scalar", fraction, scalar=0.5), odd)
+    return add(g, below, add(g, g.op("_greater_scalar", fraction, scalar=0.5), tie))
 
 
 @onnx_import("IsNaN")
@@ -186,8 +186,8 @@ def _mish(g: Composer, x: Value) -> Value:
 def _clip(g: Composer, x: Value, low: Value | None = None, high: Value | None = None) -> Value:
     """Bounds are attributes before opset 11."""
     bounds = [g.attr("min"), g.attr("max")]
-    given = [bound for bound in (low, high) if bound is not None]
-    if any(bound.array is None for bound in given):
+    passed = [bound for bound in (low, high) if bound is not None]
+    if any(bound.array is None for bound in passed):
         x = x if low is None else larger(g, x, low)
         return x if high is None else smaller(g, x, high)
     bounds = [old if value is None else g.known(value, "bound").item() for old, value in zip(bounds, (low, high))]  # noqa: B905
@@ -204,7 +204,7 @@ def _clip(g: Composer, x: Value, low: Value | None = None, high: Value | None = 
 
 @onnx_import("Dropout", ignores=("seed",))
 def _dropout(g: Composer, x: Value, ratio: Value | None = None, training: Value | None = None) -> Value:
-    """Drop in training alone, as MXNet's does, unless the file says that it always trains."""
+    """Drop in training alone, as MXNet's does, unless the file's training_mode is on."""
     if g.used(1):
         g.refuse("its mask is read, which MXNet's Dropout does not return")
     share = g.attr("ratio", 0.5) if ratio is None else float(g.known(ratio, "ratio"))

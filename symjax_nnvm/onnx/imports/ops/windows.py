@@ -1,4 +1,4 @@
-"""Windows as ONNX says them: kernels, strides, dilations, padding given or automatic."""
+"""Windows of ONNX: kernels, strides, dilations, explicit or automatic padding."""
 
 from __future__ import annotations
 

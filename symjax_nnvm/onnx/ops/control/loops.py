@@ -19,22 +19,22 @@ def _like(inner: Builder, tensors: Sequence[Tensor]) -> list[Tensor]:
 @onnx_form("_foreach")
 def _foreach(g: Builder, p: ops.ForeachParams, *inputs: Tensor) -> list[Tensor]:
     count = len(p.in_data_locs)
-    data, states, rest = inputs[:count], inputs[count:][: p.num_states], inputs[count + p.num_states :]
+    data, states, outer = inputs[:count], inputs[count:][: p.num_states], inputs[count + p.num_states :]
     if not data:
         g.refuse("foreach needs data, which give it its length", "Pass at least one data array to foreach.")
     inner = g.body()
-    given = [inner.body_input(x.dtype, [shape[1:] for shape in x.shapes or ()]) for x in data]
+    pieces = [inner.body_input(x.dtype, [shape[1:] for shape in x.shapes or ()]) for x in data]
     carried = _like(inner, states)
     slices: list[Tensor] = []
-    for piece in given:  # of a vector it is (1,), which has an axis in MXNet
+    for piece in pieces:  # of a vector it is (1,), which has an axis in MXNet
         slices.append(piece if piece.ndim else inner.reshape(piece, 1))
         slices[-1].shapes = [shape or (1,) for shape in piece.shapes or ()]
     values: dict[int, Tensor] = dict(
-        zip((*p.in_data_locs, *p.in_state_locs, *p.remain_locs), (*slices, *carried, *rest), strict=True)
+        zip((*p.in_data_locs, *p.in_state_locs, *p.remain_locs), (*slices, *carried, *outer), strict=True)
     )
     body_outputs = inner.inline(g.node.attrs.subgraphs[0], [values[i] for i in range(len(values))])
     outputs, new = body_outputs[: p.num_out_data], body_outputs[p.num_out_data :]
-    body = inner.end_body([*carried, *given], [*new, *outputs])
+    body = inner.end_body([*carried, *pieces], [*new, *outputs])
     dtypes = [tensor.dtype for tensor in (*new, *outputs)]
     results = g.ops("Scan", *states, *data, dtypes=dtypes, body=body, num_scan_inputs=count)
     return [*results[len(new) :], *results[: len(new)]]

@@ -21,9 +21,9 @@ def _ravel_multi_index(g: Builder, p: ops.RavelParams, data: Tensor) -> Tensor:
 @onnx_form("_unravel_index")
 def _unravel_index(g: Builder, p: ops.RavelParams, data: Tensor) -> Tensor:
     """A negative place has negative indices, as in C."""
-    rest, rows = g.reshape(g.cast(data, "int64"), -1), []
+    quotient, rows = g.reshape(g.cast(data, "int64"), -1), []
     for size in reversed(p.dims[1:]):
-        rows.append(g.op("Mod", rest, size, fmod=1))
-        rest = g.op("Div", rest, size)
-    stacked = g.concat([g.unsqueeze(row, 0) for row in (rest, *reversed(rows))], 0)
+        rows.append(g.op("Mod", quotient, size, fmod=1))
+        quotient = g.op("Div", quotient, size)
+    stacked = g.concat([g.unsqueeze(row, 0) for row in (quotient, *reversed(rows))], 0)
     return g.reshape_as(g.cast(stacked, data.dtype), g.outs[0])

@@ -24,10 +24,10 @@ def _index_copy(g: Builder, p: Any, old: Tensor, index: Tensor, new: Tensor) -> 
 def _grid(g: Builder, p: SliceParams, data: Tensor) -> np.ndarray | None:
     """Return the places of a slice on the axes that are cut, (n₀, n₁, …, number of axes); None where there is none."""
     shape = g.static(data, range(len(p.begin)))
-    kept = [kept_indices(p, axis, shape[axis]) for axis in range(len(p.begin))]
-    if not all(kept):
+    indices = [kept_indices(p, axis, shape[axis]) for axis in range(len(p.begin))]
+    if not all(indices):
         return None
-    return np.stack(np.meshgrid(*kept, indexing="ij"), -1).astype(np.int64)
+    return np.stack(np.meshgrid(*indices, indexing="ij"), -1).astype(np.int64)
 
 
 @onnx_form("_slice_assign")

@@ -12,7 +12,7 @@ from symjax_nnvm.ops.nn.convolution import ConvolutionGeometry, ConvolutionParam
 
 
 def channels_first(axes: str) -> list[int]:
-    """The order in which the axes of a layout stand with channels first: ONNX knows no other."""
+    """The order in which the axes of a layout stand with channels first: ONNX has no other."""
     return [axes.index("N"), axes.index("C"), *(i for i, letter in enumerate(axes) if letter not in "NC")]
 
 

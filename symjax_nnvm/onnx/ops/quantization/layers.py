@@ -36,8 +36,8 @@ def _reals(g: Builder, ranges: tuple[Tensor, ...]) -> list[Tensor]:
 
 
 @onnx_form("_contrib_quantized_conv")
-def _conv(g: Builder, p: ops.QuantizedConvParams, data: Tensor, weight: Tensor, *rest: Tensor) -> list[Tensor]:
-    of_data, of_weight, *_ = _reals(g, rest[not p.no_bias :])
+def _conv(g: Builder, p: ops.QuantizedConvParams, data: Tensor, weight: Tensor, *operands: Tensor) -> list[Tensor]:
+    of_data, of_weight, *_ = _reals(g, operands[not p.no_bias :])
     sums = g.op(
         "ConvInteger",
         data,
@@ -49,19 +49,21 @@ def _conv(g: Builder, p: ops.QuantizedConvParams, data: Tensor, weight: Tensor, 
         pads=[pad for *_, pad in p.steps] * 2,
     )
     if not p.no_bias:
-        sums = g.op("Add", sums, g.cast(g.along(rest[0], 1, data.ndim), "int32"))
+        sums = g.op("Add", sums, g.cast(g.along(operands[0], 1, data.ndim), "int32"))
     return [sums, *sums_range(g, of_data, of_weight, True)]
 
 
 @onnx_form("_contrib_quantized_fully_connected")
-def _fully_connected(g: Builder, p: FullyConnectedParams, data: Tensor, weight: Tensor, *rest: Tensor) -> list[Tensor]:
-    of_data, of_weight, *of_bias = _reals(g, rest[not p.no_bias :])
+def _fully_connected(
+    g: Builder, p: FullyConnectedParams, data: Tensor, weight: Tensor, *operands: Tensor
+) -> list[Tensor]:
+    of_data, of_weight, *of_bias = _reals(g, operands[not p.no_bias :])
     rows = g.op("Flatten", data, axis=1) if p.flatten and data.ndim > 2 else data
     sums = g.op("MatMulInteger", rows, g.transpose(weight, (1, 0)), dtype="int32")
     if not p.no_bias:
         scale = g.op("Mul", g.op("Div", LEVELS[data.dtype], of_data), g.op("Div", LEVELS["int8"], of_weight))
         levels = g.op("Div", g.op("Mul", scale, of_bias[0]), LEVELS["int8"])
-        sums = g.op("Add", sums, g.cast(g.op("Mul", g.cast(rest[0], "float32"), levels), "int32"))
+        sums = g.op("Add", sums, g.cast(g.op("Mul", g.cast(operands[0], "float32"), levels), "int32"))
     return [sums, *sums_range(g, of_data, of_weight, data.dtype == "int8")]
 
 

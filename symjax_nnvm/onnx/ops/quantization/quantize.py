@@ -61,5 +61,5 @@ def _requantize(g: Builder, p: ops.QuantizeV2Params, data: Tensor, low: Tensor, 
     level = g.op("Div", magnitude(g, (low, high)), INT32_LEVELS)
     numbers = g.op("Mul", g.cast(data, "float32"), level)
     real = magnitude(g, range_of(g, p, numbers))
-    kept = symmetric(g, real) if p.dtype == "int8" else (g.constant([0.0], "float32"), g.reshape(real, 1))
-    return [as_levels(g, numbers, real, p.dtype, _GREATEST[p.dtype]), *kept]
+    bounds = symmetric(g, real) if p.dtype == "int8" else (g.constant([0.0], "float32"), g.reshape(real, 1))
+    return [as_levels(g, numbers, real, p.dtype, _GREATEST[p.dtype]), *bounds]

@@ -19,24 +19,24 @@ Function = Callable[[Builder, Tensor, tuple[int, ...], bool], Tensor]
 
 def reduction(kind: str) -> Function:
     """An ONNX reduction."""
-    return lambda g, x, axes, kept: in_int32(g, lambda x: g.reduce(kind, x, axes, keepdims=kept), x)
+    return lambda g, x, axes, keepdims: in_int32(g, lambda x: g.reduce(kind, x, axes, keepdims=keepdims), x)
 
 
-def _mean(g: Builder, x: Tensor, axes: tuple[int, ...], kept: bool) -> Tensor:
+def _mean(g: Builder, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
     """Return the mean; of whole numbers truncated."""
     if is_float(x.dtype):
-        return g.reduce("ReduceMean", x, axes, keepdims=kept)
+        return g.reduce("ReduceMean", x, axes, keepdims=keepdims)
     count = prod(g.static(x, axes)[axis] for axis in axes)
-    return in_int32(g, lambda x: g.op("Div", g.reduce("ReduceSum", x, axes, keepdims=kept), count), x)
+    return in_int32(g, lambda x: g.op("Div", g.reduce("ReduceSum", x, axes, keepdims=keepdims), count), x)
 
 
 def _numbers(kind: str, instead: float) -> Function:
     """Return a reduction in which NaN counts as another number."""
 
-    def function(g: Builder, x: Tensor, axes: tuple[int, ...], kept: bool) -> Tensor:
+    def function(g: Builder, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
         if is_float(x.dtype):
             x = g.op("Where", g.op("IsNaN", x), g.constant(instead, x.dtype), x)
-        return reduction(kind)(g, x, axes, kept)
+        return reduction(kind)(g, x, axes, keepdims)
 
     return function
 
@@ -74,7 +74,7 @@ for _name, _function in FUNCTIONS.items():
 def _norm(g: Builder, p: ops.NormParams, data: Tensor) -> Tensor:
     kind = "ReduceL1" if p.ord == 1 else "ReduceL2"
     wide = "float64" if data.dtype == "float64" else "float32"
-    total = reduce(g, lambda g, x, axes, kept: g.reduce(kind, g.cast(x, wide), axes, keepdims=kept), p, data)
+    total = reduce(g, lambda g, x, axes, keepdims: g.reduce(kind, g.cast(x, wide), axes, keepdims=keepdims), p, data)
     return g.cast(total, g.outs[0].dtype)
 
 

@@ -14,8 +14,8 @@ from symjax_nnvm.ops.reduce import to_scalar as ops
 from symjax_nnvm.ops.reduce.reduction import reduced_axes
 
 
-def _reduced(g: Builder, kind: str, x: Tensor, axes: tuple[int, ...], kept: bool) -> Tensor:
-    return in_int32(g, lambda x: g.reduce(kind, x, axes, keepdims=kept), x)
+def _reduced(g: Builder, kind: str, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    return in_int32(g, lambda x: g.reduce(kind, x, axes, keepdims=keepdims), x)
 
 
 def _between(data: Tensor, out: DType) -> DType:

@@ -17,8 +17,8 @@ Arrangement = Callable[[Any, np.ndarray], np.ndarray]
 
 def arranged(g: Builder, data: Tensor, numbers: np.ndarray, fill: float = 0) -> Tensor:
     """Return elements of a flat tensor by their numbers from 1 on, and a value where there is a 0."""
-    found = g.op("Gather", data, np.asarray(np.maximum(numbers - 1, 0), np.int64), axis=0)
-    return found if numbers.all() else g.op("Where", numbers > 0, found, g.constant(fill, data.dtype))
+    gathered = g.op("Gather", data, np.asarray(np.maximum(numbers - 1, 0), np.int64), axis=0)
+    return gathered if numbers.all() else g.op("Where", numbers > 0, gathered, g.constant(fill, data.dtype))
 
 
 def _form(arrangement: Arrangement) -> Form:

@@ -1,4 +1,4 @@
-"""How an array is split over devices is nothing that an ONNX file says: the array is handed on."""
+"""An ONNX file cannot store how an array is split over devices: the operator becomes an identity."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ def _retain(g: Builder, data: Tensor, indices: Tensor) -> Tensor:
     """Return the rows of data (n, …) that indices name, with zeros for the others."""
     rows = g.reshape(steps(g, data, 0, "int64"), -1, 1)
     hits = g.cast(g.op("Equal", rows, g.reshape(g.cast(indices, "int64"), 1, -1)), "int32")
-    kept = g.cast(g.op("ReduceMax", hits, [1], keepdims=0), "bool")
-    return g.op("Where", g.along(kept, 0, data.ndim), data, g.constant(0, data.dtype))
+    mask = g.cast(g.op("ReduceMax", hits, [1], keepdims=0), "bool")
+    return g.op("Where", g.along(mask, 0, data.ndim), data, g.constant(0, data.dtype))
 
 
 onnx_table({"_sparse_retain": _retain})

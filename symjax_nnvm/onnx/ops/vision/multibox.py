@@ -64,8 +64,8 @@ def _multi_box_detection(
     k = min(p.nms_topk, count) if p.nms_topk > 0 else count
     ranked = _suppressed(g, p, rows, score, detected, k)
     if k < count:
-        rest = g.op("Slice", unsorted, [k], [count], [1])
-        ranked = g.concat([ranked, _unclassed(g, rest)], 1)
+        unranked = g.op("Slice", unsorted, [k], [count], [1])
+        ranked = g.concat([ranked, _unclassed(g, unranked)], 1)
     return g.cast(ranked, dtype)
 
 

@@ -90,8 +90,8 @@ def _proposal(g: Builder, p: ops.ProposalParams, *inputs: Tensor) -> list[Tensor
         return b.op("Greater", b.op("Div", shared, union), float(np.float32(p.threshold)))
 
     stays = s.survivors(g, g.op("GatherElements", everything, order, axis=1), count, rivals)
-    left = g.op("Min", g.op("ReduceSum", g.cast(stays, "int64"), [1], keepdims=1), post)
-    rank = g.op("Mod", g.constant(np.arange(post)[None]), left)
+    survivor_count = g.op("Min", g.op("ReduceSum", g.cast(stays, "int64"), [1], keepdims=1), post)
+    rank = g.op("Mod", g.constant(np.arange(post)[None]), survivor_count)
     chosen = g.op("GatherElements", s.in_front(g, stays, count), rank, axis=1)
     return _rows(g, s.rows_at(g, boxes, chosen), g.op("GatherElements", scores, chosen, axis=1), dtype)
 

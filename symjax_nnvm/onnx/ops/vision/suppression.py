@@ -82,16 +82,16 @@ def rows_at(g: Builder, rows: Tensor, places: Tensor) -> Tensor:
 def survivors(g: Builder, candidates: Tensor, count: int, rivals: Callable[[Builder, Tensor], Tensor]) -> Tensor:
     """Greedy suppression: candidates (b, k) in order, each of which removes its later rivals unless it is removed.
 
-    rivals: (builder of the loop's body, number i) → (b, k) booleans, who must go if i stays.
+    rivals: (builder of the loop's body, number i) → (b, k) booleans: the candidates to remove if i stays.
     """
     inner = g.body()
     number, going = inner.body_input("int64", [()]), inner.body_input("bool", [()])
-    left = inner.body_input("bool", [(None, count)])
-    stays = inner.op("Gather", left, inner.op("Reshape", number, [1]), axis=1)
+    remaining = inner.body_input("bool", [(None, count)])
+    stays = inner.op("Gather", remaining, inner.op("Reshape", number, [1]), axis=1)
     later = inner.op("Greater", np.arange(count), number, dtype="bool")
     goes = inner.op("And", inner.op("And", stays, later), rivals(inner, number))
-    still = inner.op("And", left, inner.op("Not", goes))
-    body = inner.end_body([number, going, left], [inner.op("Identity", going), still])
+    still = inner.op("And", remaining, inner.op("Not", goes))
+    body = inner.end_body([number, going, remaining], [inner.op("Identity", going), still])
     return g.op("Loop", g.constant(count, "int64"), g.constant(True), candidates, dtype="bool", body=body)
 
 

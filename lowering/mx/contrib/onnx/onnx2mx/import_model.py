@@ -29,13 +29,13 @@ def import_model(
 
 
 def get_model_metadata(model_file: StrPath) -> dict[str, list[tuple[Any, ...]]]:
-    """What goes into a network and comes out of it: `input_tensor_data`, (name, shape, ONNX' number of the dtype) of
+    """Return the inputs and outputs of a network: `input_tensor_data`, (name, shape, ONNX' number of the dtype) of
     each input that has no weight, and `output_tensor_data`, (name, shape); 0 stands for a size that is open.
 
     Raises OnnxError for what is no ONNX model, ModelNotFoundError, FileError, MissingExtraError.
     """
     graph = read_model(model_file)[0].graph
-    weights = {each.name for each in graph.initializer}
+    weights = {tensor.name for tensor in graph.initializer}
     inputs = [info for info in graph.input if info.name not in weights]
     return {
         "input_tensor_data": [(info.name, _shape(info), info.type.tensor_type.elem_type) for info in inputs],

@@ -22,8 +22,8 @@ class DeformableConvolution(HybridBlock):
     2017).
 
     Parameters: offset_weight, offset_bias of that convolution; deformable_conv_weight, deformable_conv_bias. channels:
-    of the output. op_name means nothing. Raises AssertionError for layouts but "NCHW" and "NHWC", of which the
-    operators take the first.
+    of the output. op_name has no effect. Raises AssertionError for layouts other than "NCHW" and "NHWC"; the operators
+    accept only the first.
     """
 
     _operator, _hint, _each = "DeformableConvolution", "deformable_conv", 2

@@ -1,4 +1,4 @@
-"""IntervalSampler: every so many samples."""
+"""IntervalSampler: samples at equal distances."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class _WikiText(DownloadedDataset):
 
     root: the folder of the text's files, or the one that has their folder. segment: "train", "validation" or "test".
     vocab: the numbers of words, a `mx.contrib.text.vocab.Vocabulary`; default is made of the text's words. Raises
-    ParamError, a ValueError, for another segment; ModelNotFoundError, which says what file to get and where to put it.
+    ParamError, a ValueError, for another segment; ModelNotFoundError, which names the file to get and its folder.
     """
 
     _name = ""

@@ -42,7 +42,7 @@ class CheckpointFiles:
         """Write a checkpoint, and remove the oldest if there are too many; its name."""
         name = self._name(epoch, batch)
         self._save(estimator, name)
-        self.names = [*(each for each in self.names if each != name), name]
+        self.names = [*(other for other in self.names if other != name), name]
         while len(self.names) > self._most:
             oldest = self.names.pop(0)
             for ending in _ENDINGS:
@@ -56,7 +56,7 @@ class CheckpointFiles:
         names = [path.name.removeprefix(head) for path in self._folder.iterdir() if path.name.startswith(head)]
         matches = [match for name in names if (match := _NUMBERED.fullmatch(name))]
         numbers = sorted((int(match[1]), int(match[2])) for match in matches)
-        whole = [each for each in numbers if (self._folder / f"{self._name(*each)}.states").exists()]
+        whole = [pair for pair in numbers if (self._folder / f"{self._name(*pair)}.states").exists()]
         return whole[-1] if whole else None
 
     def load(self, estimator: Any, epoch: int, batch: int) -> None:

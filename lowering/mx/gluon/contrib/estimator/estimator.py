@@ -194,9 +194,9 @@ class Estimator:
                 for handler in _of(handlers, events.BatchBegin):
                     handler.batch_begin(self, batch=batch)
                 _, label, pred, loss = self.batch_processor.fit_batch(self, batch, batch_axis)
-                told = {"batch": batch, "pred": pred, "label": label, "loss": loss}
-                if any([handler.batch_end(self, **told) for handler in _of(handlers, events.BatchEnd)]):  # noqa: C419
-                    break  # all have been asked
+                results = {"batch": batch, "pred": pred, "label": label, "loss": loss}
+                if any([handler.batch_end(self, **results) for handler in _of(handlers, events.BatchEnd)]):  # noqa: C419
+                    break  # all handlers have run
             ended = any([handler.epoch_end(self) for handler in _of(handlers, events.EpochEnd)])  # noqa: C419
         for handler in _of(handlers, events.TrainEnd):
             handler.train_end(self)
@@ -217,23 +217,23 @@ class Estimator:
 
 
 def _with_defaults(
-    own: Handlers, defaults: Sequence[events.EventHandler], known: list[EvalMetric]
+    own: Handlers, defaults: Sequence[events.EventHandler], metrics: list[EvalMetric]
 ) -> list[events.EventHandler]:
-    """Return handlers in the order of their priorities: those given, and the defaults of which none is given.
+    """Return handlers in the order of their priorities: the user's, and each default of a class that the user's lack.
 
-    known: the metrics that they may refer to where both kinds work together. Raises BlockValueError.
+    metrics: those that handlers may refer to if both kinds are there. Raises BlockValueError.
     """
-    given = [own] if isinstance(own, events.EventHandler) else list(own or [])
-    if not all(isinstance(handler, events.EventHandler) for handler in given):
+    handlers = [own] if isinstance(own, events.EventHandler) else list(own or [])
+    if not all(isinstance(handler, events.EventHandler) for handler in handlers):
         raise BlockValueError("handlers must be an EventHandler or a list of EventHandler", got=own)
     added = [
         default
         for default in defaults
-        if isinstance(default, events.StoppingHandler) or not any(isinstance(h, type(default)) for h in given)
+        if isinstance(default, events.StoppingHandler) or not any(isinstance(h, type(default)) for h in handlers)
     ]
-    if given and added:
-        refuse_other_metrics([*given, *added], known)
-    return sorted([*given, *added], key=lambda handler: getattr(handler, "priority", 0))
+    if handlers and added:
+        refuse_other_metrics([*handlers, *added], metrics)
+    return sorted([*handlers, *added], key=lambda handler: getattr(handler, "priority", 0))
 
 
 def _of(handlers: list[events.EventHandler], event: type[Any]) -> list[Any]:
@@ -265,15 +265,15 @@ def _contexts(context: Any) -> list[Context]:
             )
         return gpus[:1] or [cpu()]
     contexts = [context] if isinstance(context, Context) else context
-    if not isinstance(contexts, list) or not all(isinstance(each, Context) for each in contexts):
+    if not isinstance(contexts, list) or not all(isinstance(device, Context) for device in contexts):
         raise BlockValueError(
             "context must be a Context or a list of Context, for example mx.cpu() or [mx.gpu(0), mx.gpu(1)]",
             got=context,
         )
-    for each in contexts:
-        if each not in gpus and not str(each).startswith("cpu"):
+    for device in contexts:
+        if device not in gpus and not str(device).startswith("cpu"):
             raise MismatchError(
-                f"{each} is not available", expected=f"one of mx.cpu(), {plain_list(gpus)}".rstrip(", ")
+                f"{device} is not available", expected=f"one of mx.cpu(), {plain_list(gpus)}".rstrip(", ")
             )
     return contexts
 

@@ -242,7 +242,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
         self.batch_index += 1
 
     def epoch_begin(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
-        """Log the learning rate, or that an evaluation begins: metrics of training say so in their names."""
+        """Log the learning rate if a metric's name contains "training", else the beginning of an evaluation."""
         self.epoch_start = time.time()
         if any("training" in metric.name for metric in self.metrics):
             rate = estimator.trainer.learning_rate
@@ -259,7 +259,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
 
 
 class _Monitor:
-    """Tells whether a metric is better than it was."""
+    """Decides whether a metric has improved."""
 
     monitor: Any
     monitor_op: Callable[[Any, Any], bool]
@@ -438,20 +438,20 @@ class CheckpointHandler(_Monitor, TrainBegin, BatchEnd, EpochEnd):
             message = "CheckpointHandler: No checkpoint found, training from scratch for %d %s"
             estimator.logger.info(message, most, unit)
             return
-        left = most - (self.trained_epoch if by_epochs else self.trained_batch) - 1
-        if left <= 0:
+        periods_left = most - (self.trained_epoch if by_epochs else self.trained_batch) - 1
+        if periods_left <= 0:
             raise BlockValueError(
                 f"Found checkpoint with maximum number of {unit} {most} reached",
                 fix="resume_from_checkpoint=False (default value) trains from scratch.",
             )
         if by_epochs:
-            estimator.max_epoch = left
+            estimator.max_epoch = periods_left
         else:
-            estimator.max_batch = left
+            estimator.max_batch = periods_left
         self._files.load(estimator, *latest)
         estimator.logger.warning(
             "CheckpointHandler: Checkpoint resumed from epoch %d batch %d, continue to train for %d %s ",
-            *(*latest, left, unit),
+            *(*latest, periods_left, unit),
         )
 
 

@@ -24,13 +24,13 @@ def shown(metrics: Iterable[EvalMetric]) -> str:
     return ", ".join(f"{name}: {value:.4f}" for metric in metrics for name, value in metric.get_name_value())
 
 
-def refuse_other_metrics(handlers: Iterable[Any], known: Sequence[EvalMetric]) -> None:
+def refuse_other_metrics(handlers: Iterable[Any], metrics: Sequence[EvalMetric]) -> None:
     """Raise BlockValueError for a handler that refers to a metric which the Estimator does not update."""
     for handler in handlers:
         for attribute in (name for name in dir(handler) if "metric" in name):
             value = getattr(handler, attribute)
             for metric in value if isinstance(value, list) else [value] if value else []:
-                if not any(metric is each for each in known):
+                if not any(metric is other for other in metrics):
                     raise BlockValueError(
                         f"Event handler {type(handler).__name__} refers to a metric instance {metric} outside of the "
                         "known training and validation metrics",

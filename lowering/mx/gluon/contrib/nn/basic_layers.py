@@ -71,7 +71,7 @@ class Identity(HybridBlock):
 
 
 class SparseEmbedding(Embedding):
-    """`mx.gluon.nn.Embedding`: what MXNet stores as rows is dense here, as a warning says once.
+    """`mx.gluon.nn.Embedding`: the weight, row-sparse in MXNet, is dense here, with one warning.
 
     Args:
         input_dim: the number of rows.
@@ -161,7 +161,7 @@ class _PixelShuffle(HybridBlock):
         try:
             self._factors = (int(factor),) * self._axes
         except TypeError:
-            self._factors = tuple(int(each) for each in factor)
+            self._factors = tuple(int(size) for size in factor)
             assert len(self._factors) == self._axes, f"wrong length {len(self._factors)}"
 
     def __repr__(self) -> str:

@@ -46,12 +46,12 @@ class _ConvCell(HybridRecurrentCell):
         params: Any = None,
     ):
         super().__init__(prefix=prefix, params=params)
-        given = i2h_kernel, i2h_pad, i2h_dilate, h2h_kernel, h2h_dilate
-        assert all(isinstance(each, numeric_types) or len(each) == self._dims for each in given), (
+        values = i2h_kernel, i2h_pad, i2h_dilate, h2h_kernel, h2h_dilate
+        assert all(isinstance(value, numeric_types) or len(value) == self._dims for value in values), (
             f"For {self._dims}D convolution, the convolution settings can only be either int or list/tuple of length "
             f"{self._dims}"
         )
-        sizes = (tuple(each) if isinstance(each, list | tuple) else (each,) * self._dims for each in given)
+        sizes = (tuple(value) if isinstance(value, list | tuple) else (value,) * self._dims for value in values)
         kernel, pad, dilate, h2h_kernel, h2h_dilate = sizes
         assert all(size % 2 == 1 for size in h2h_kernel), f"Only support odd number, get h2h_kernel= {h2h_kernel}"
         h2h_pad = tuple(d * (k - 1) // 2 for d, k in zip(h2h_dilate, h2h_kernel, strict=True))

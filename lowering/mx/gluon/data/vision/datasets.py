@@ -66,7 +66,7 @@ class MNIST(_Files):
         transform: a function of an image and its label.
 
     Raises:
-        ModelNotFoundError: a file is missing; the message says which files to get and where to put them.
+        ModelNotFoundError: a file is missing; the message names the files to get and their folder.
         TrainingError: a file is none of MNIST's.
         FileError: a path is no regular file.
         OSError: a file cannot be read.

@@ -268,7 +268,7 @@ class Resize(HybridBlock):
 def _resized(F: Any, images: Any, size: Any, keep_ratio: bool, interpolation: int) -> Any:
     sizes: list[Any] = list(size) if isinstance(size, list | tuple) else [size]
     on_tape = F is not ndarray or (recording.is_recording() and images.entry is not None)
-    is_size = len(sizes) in (1, 2) and all(isinstance(each, numeric_types) for each in sizes) and min(sizes) >= 1
+    is_size = len(sizes) in (1, 2) and all(isinstance(side, numeric_types) for side in sizes) and min(sizes) >= 1
     if on_tape or not is_size or images.ndim not in (3, 4):  # which the operator refuses in words
         return F.image.resize(images, size, keep_ratio, interpolation)
     height, width = images.shape[-3:-1]
@@ -277,7 +277,7 @@ def _resized(F: Any, images: Any, size: Any, keep_ratio: bool, interpolation: in
         new = (sizes[0], height * sizes[0] // width) if height > width else (width * sizes[0] // height, sizes[0])
     if images.ndim == 3:
         return image.imresize(images, *new, interpolation)
-    values = np.stack([image.imresize(each, *new, interpolation).asnumpy() for each in images.asnumpy()])
+    values = np.stack([image.imresize(pixels, *new, interpolation).asnumpy() for pixels in images.asnumpy()])
     return array(values, images.context, values.dtype)
 
 
