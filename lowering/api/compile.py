@@ -127,9 +127,8 @@ class CompiledFunction:
             for_any = cache(partial(to_jax, platform=ANY))
             first = lambda *call: for_any()(*call)  # noqa: E731
             traces = OpenTraces(symbol.outputs)
-            self._run = Staged(
-                *(first, lambda kept: compiles(kept=kept)), effort=effort, network=True, open_traces=traces
-            )
+            full = lambda kept: compiles(kept=kept)  # noqa: E731
+            self._run = Staged(first, full, effort=effort, network=True, open_traces=traces)
         self._latest: tuple[Any, ...] | None = None
         self._compiled: Recent[Any, jax.stages.Compiled] = Recent(_KEPT)
 

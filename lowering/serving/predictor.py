@@ -194,9 +194,8 @@ class Predictor:
             self._by_onnx = OnnxPrograms(self.symbol, arrays, 1 if one_core else None, by_xla)
         elif first_options(self._options) and not (one_core or self._calls_python):
             traces = OpenTraces(self.symbol.outputs)
-            self._first = Staged(
-                *(self._unprepared, lambda _: self._prepared), effort=self._effort, network=True, open_traces=traces
-            )
+            full = lambda _: self._prepared  # noqa: E731
+            self._first = Staged(self._unprepared, full, effort=self._effort, network=True, open_traces=traces)
 
     @classmethod
     def load(cls, prefix: str | os.PathLike[str], epoch: SupportsIndex | str | None = None, **options: Any) -> Self:
