@@ -12,7 +12,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from contextlib import redirect_stdout
-from functools import cache
+from functools import cache, partial
 from io import StringIO
 
 from docs.tools.generate import arguments_of, by_family, gradient_word, public_operators
@@ -208,7 +208,8 @@ def _facts(op: Op, cases: list[Case]) -> Iterator[str]:
 
 
 def _words(rule: object) -> str:
-    return " ".join((inspect.getdoc(rule) or "").split()) if rule is not None else ""
+    function = rule.func if isinstance(rule, partial) else rule
+    return " ".join((inspect.getdoc(function) or "").split()) if rule is not None else ""
 
 
 def plain(text: str) -> str:

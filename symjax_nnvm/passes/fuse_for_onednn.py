@@ -27,8 +27,7 @@ def fuse_for_onednn(graph: Graph) -> Graph:
     outputs = rebuild(graph.outputs, _without_identity)
     for turn in sorted({FFusing[op].turn for op in FFusing}):
         outputs = _fused(outputs, turn)
-    _align_joined(outputs)
-    return graph.derive(outputs)
+    return graph.derive(_with_joined_ranges(outputs))
 
 
 def _without_identity(node: Node, draft: Node) -> NodeEntry | None:
@@ -116,20 +115,28 @@ def _as_subgraph(row: Sequence[Node], names: Sequence[str]) -> Graph:
 # -- ranges of what is joined ----------------------------------------------------------------------------------------
 
 
-def _align_joined(outputs: Sequence[NodeEntry]) -> None:
-    """Give layers whose results are joined one range, the union of theirs and 0, in place."""
+def _with_joined_ranges(outputs: Sequence[NodeEntry]) -> list[NodeEntry]:
+    """Return the outputs with one range, the union of theirs and 0, for layers whose results are joined."""
     nodes = post_order(outputs)
     readers = _readers(nodes)
-    aligned: set[Node] = set()
+    ranges: dict[Node, tuple[str, str]] = {}
     for node in nodes:
         if TJoinsRanges.get(node.op):
-            layers = _joined_layers(node, readers, aligned)
+            layers = _joined_layers(node, readers, ranges)
             if len(layers) > 1:
-                aligned |= set(layers)
                 low, high = ([float(layer.attrs.dict[end]) for layer in layers] for end in _ENDS)
-                for layer in layers:
-                    layer.attrs.dict |= zip(_ENDS, (f"{min(0.0, *low):.6f}", f"{max(0.0, *high):.6f}"), strict=True)
-                    layer.attrs.parse()
+                union = f"{min(0.0, *low):.6f}", f"{max(0.0, *high):.6f}"
+                ranges |= dict.fromkeys(layers, union)
+
+    def change(node: Node, draft: Node) -> Node | None:
+        if node not in ranges:
+            return None
+        attrs = node.attrs.copy()
+        attrs.dict |= zip(_ENDS, ranges[node], strict=True)
+        attrs.parse()
+        return Node(attrs, draft.inputs, draft.control_deps)
+
+    return rebuild(outputs, change)
 
 
 def _joined_layers(join: Node, readers: dict[Node, list[Node]], aligned: Collection[Node]) -> list[Node]:

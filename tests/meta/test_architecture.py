@@ -79,6 +79,7 @@ def test_every_entry_of_the_layers_is_there():
     assert [path for path in names if not path.exists()] == []
 
 
+@pytest.mark.slow("reads all sources")
 def test_imports_point_downwards():
     """Those for types alone, too."""
     upwards = {(found.source, found.target) for found in all_imports() if layer(found.target) > layer(found.source)}

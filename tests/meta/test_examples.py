@@ -39,6 +39,7 @@ def test_leave(example, capsys):
     assert "def forward(params, data):" in capsys.readouterr().out
 
 
+@pytest.mark.slow("compiles")
 def test_optax_loop(example, capsys):
     assert example("optax_loop").main(steps=60) > 0.9
     assert "test accuracy" in capsys.readouterr().out

@@ -46,6 +46,14 @@ NOT_RUN: dict[str, str] = {
 }
 """Case → why onnxruntime does not run it."""
 
+A_LEVEL_OFF = {
+    "_sg_mkldnn_conv:added_int8:(2,3,5,5)uint8x(4,3,3,3)x(4,)x(4,)x(4,)x(4,)x(4,)x(2,4,5,5)int8"
+    "x(1,)x(1,)x(1,)x(1,):eval": (
+        "the greatest weight of a row is 127.5 levels, a tie that the last bit decides; MXNet rounds it with BatchNorm"
+    )
+}
+"""Case → why results of 8-bit integers may differ by one."""
+
 _CELL = "ONNX' LSTM neither projects its output nor clips its cell state"
 _NO_BORDER = "ONNX has no border of the maximum or minimum"
 _SAME_CHANNELS = "ONNX' RoiAlign takes all bins from the same channels"

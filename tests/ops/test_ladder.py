@@ -296,6 +296,7 @@ def test_every_rung_of_an_operator_is_climbed_and_all_failures_are_told(monkeypa
     ]
 
 
+@pytest.mark.slow("goes through all cases")
 def test_what_the_usual_run_leaves_out_is_climbed_at_night():
     for one_of_them in RUNGS.values():
         usual, nightly, everything = (_asked(one_of_them, part) for part in ("usual", "nightly", "all"))

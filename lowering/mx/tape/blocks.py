@@ -137,7 +137,7 @@ class CachedProgram:
             function.draws, function.dtypes = functions.draws(is_train), [dtype for _, dtype in kinds]
         randomness = next_randomness() if function.draws else None
         if not function.kinds:  # the errors of a graph are raised here
-            structs = [jax.ShapeDtypeStruct(*kind) for kind in kinds]
+            structs = [jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(dtype)) for shape, dtype in kinds]
             traces = function.functions.traces.setdefault(("kinds", is_train), OpenTraces(self.symbol.outputs))
             function.kinds, _ = traces.result(function.forward, (structs, randomness))
         return WaitingCall(function, arrays, entries, randomness, device).arrays(context)

@@ -239,7 +239,7 @@ def test_load_and_mixed(tmp_path: Path):
 @pytest.mark.parametrize(
     ("attribute", "message"),
     [
-        ("<mxnet.initializer.Xavier object at 0x7f3a>", r"lost the parameters of the initialiser 'Xavier'.*_set_attr"),
+        ("<mxnet.initializer.Xavier object at 0x7f3a>", r"lacks the parameters of the initialiser 'Xavier'.*_set_attr"),
         ("xaviar", r"not registered.*Did you mean 'xavier'\?"),
         ('["xavier", {"magnetude": 3}]', "does not take these parameters.*magnetude"),
         ('["xavier", {"rnd_type": "cauchy"}]', r"parameter 'rnd_type'; expected \['uniform', 'gaussian'\]"),

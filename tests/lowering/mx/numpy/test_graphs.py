@@ -72,6 +72,7 @@ def _outcome(function: Callable[[Any, Any], Any], values: Any, hybrid: bool) -> 
     return [each.asnumpy() for each in (*outputs, x.grad)]
 
 
+@pytest.mark.slow("traces each function")
 def test_functions_of_symbols_give_what_those_of_arrays_do():
     with together() as checks:
         for what, (values, function) in CALLS.items():
