@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -41,7 +43,7 @@ EXPORTED = """{
 }"""  # noqa: W291
 
 
-def node(op_type: str, *inputs: str, **attrs: str) -> sym.Symbol:
+def node(op_type: str, *inputs: str, **attrs: Any) -> sym.Symbol:
     return sym.Custom(*map(sym.Variable, inputs), op_type=op_type, **attrs)
 
 
@@ -78,7 +80,7 @@ def test_vectors_of_a_normal_distribution_have_its_covariance():
     net, cov = node("mvn_fallback", "mean", "cov", size="(4000,)"), np.array([[2, 0.5], [0.5, 1]], np.float32)
     args = {"mean": np.array([[1, 2], [3, 4]], np.float32), "cov": cov}
     assert net.infer_shape(mean=(2, 2), cov=(2, 2))[1] == [(4000, 2, 2)]
-    (drawn,), _ = evaluated(lowering.to_jax(net), args, key=np.uint32([0, 1]))
+    (drawn,), _ = evaluated(lowering.to_jax(net), args, key=np.array([0, 1], np.uint32))
     np.testing.assert_allclose(np.mean(drawn, 0), args["mean"], atol=0.1)
     np.testing.assert_allclose(np.cov(np.asarray(drawn)[:, 0].T), cov, atol=0.15)
     with pytest.raises(InferenceError):
