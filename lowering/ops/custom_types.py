@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
-from jax import Array, lax, random
+from jax import Array, random
 
 from lowering.core.rules import lowers_custom
+from lowering.ops.indexing.ravel_multi_index import unravelled
 from symjax_nnvm.ops import custom_types as ops
 
 
@@ -21,12 +22,7 @@ def _resize(p: ops.ResizeParams, a: Array) -> Array:
 
 @lowers_custom("unravel_index_fallback")
 def _unravel_index(p: ops.UnravelParams, indices: Array) -> Array:
-    rows, quotient = [], indices
-    for size in reversed(p.shape):
-        divisor = jnp.asarray(size, indices.dtype)
-        rows.append(lax.rem(quotient, divisor))
-        quotient = lax.div(quotient, divisor)
-    return jnp.stack(rows[::-1])
+    return unravelled(indices, p.shape)
 
 
 @lowers_custom("mvn_fallback", needs=("key",))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
@@ -24,11 +26,16 @@ def _ravel_multi_index(p: ops.RavelParams, data: Array) -> Array:
     return place.astype(data.dtype)
 
 
-@lowers("_unravel_index")
-def _unravel_index(p: ops.RavelParams, data: Array) -> Array:
-    quotient, rows = _whole(data).reshape(-1), []
-    for dim in reversed(p.dims[1:]):
+def unravelled(places: Array, dims: Sequence[int]) -> Array:
+    """Return places in memory as indices along each axis, one row for each, in the dtype of the places."""
+    quotient, rows = _whole(places), []
+    for dim in reversed(dims[1:]):
         divisor = jnp.asarray(dim, quotient.dtype)
         rows.append(lax.rem(quotient, divisor))  # a negative place has negative indices, as in C
         quotient = lax.div(quotient, divisor)
-    return jnp.stack([quotient, *reversed(rows)]).astype(data.dtype)
+    return jnp.stack([quotient, *reversed(rows)]).astype(places.dtype)
+
+
+@lowers("_unravel_index")
+def _unravel_index(p: ops.RavelParams, data: Array) -> Array:
+    return unravelled(data.reshape(-1), p.dims)
