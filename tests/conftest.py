@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter
+from zlib import crc32
 
 from symjax_nnvm.io.files import cache_folder
 
@@ -62,9 +64,11 @@ if (_cache := _cache_without_tables()) is not None:
     os.environ["XDG_CACHE_HOME"] = _cache.name  # for child processes and workers, too
 
 import jax
+import numpy as np
 import pytest
 
 from lowering.host.staged import effort
+from lowering.mx import keys
 from symjax_nnvm.ir.pass_registry import checking_passes
 from tests.support import budget
 from tests.support.poison import poison
@@ -91,6 +95,15 @@ def sound_graphs() -> Iterator[None]:
     """Whatever pass runs in a test, what must hold of any graph holds of its result."""
     with checking_passes():
         yield
+
+
+@pytest.fixture(autouse=True)
+def draws_of_its_own(request: pytest.FixtureRequest) -> None:
+    """Random numbers of a test depend on its name alone, not on the tests that ran before it on the same worker."""
+    number = crc32(request.node.nodeid.encode())
+    keys.seed(number)
+    np.random.seed(number)
+    random.seed(number)
 
 
 @pytest.fixture
