@@ -147,7 +147,7 @@ def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
     for name in applicable(direction, g):
         if name == LIBRARY and not (current_platform() == "cpu" and onednn.OneDnn("cpu").computes(direction, g)):
             continue
-        runners[name] = partial(jit(partial(_with_weight_as_kept, direction, g, name)), *arguments)
+        runners[name] = partial(jit(partial(_with_stored_weight, direction, g, name)), *arguments)
         tile = winograd_tile(name)
         if direction == "forward" and tile:
             factors = winograd_weight(weight, tile)
@@ -161,7 +161,7 @@ def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
     return runners
 
 
-def _with_weight_as_kept(direction: Direction, g: Geometry, algorithm: str, first: jax.Array, other: jax.Array) -> Any:
+def _with_stored_weight(direction: Direction, g: Geometry, algorithm: str, first: jax.Array, other: jax.Array) -> Any:
     rule = partial(RULES[direction], geometry=g, algorithm=algorithm)
     if direction == "weight":
         return jnp.moveaxis(rule(first, other), (-1, -2), (0, 1))

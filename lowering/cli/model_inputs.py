@@ -87,7 +87,7 @@ def gather(options: argparse.Namespace, model: ModelFiles, symbol: Symbol, *, pr
         elif name in args or name in aux:
             gathered[name] = args[name] if name in args else aux[name]
         elif source is not None or name.endswith("label") or options.random_params:
-            gathered[name] = _make_array(name, source, _known(name, shapes), dtypes.get(name), rng, options)
+            gathered[name] = _make_array(name, source, _fixed_shape(name, shapes), dtypes.get(name), rng, options)
         else:
             raise InputError(f"Input {name!r} is missing: give {name}=FILE, or {name}=random with --shape {name}=….")
     zeros = [n for n in arguments if n.endswith("label") and n not in named and n not in args]
@@ -130,7 +130,7 @@ def _named(texts: Sequence[str], inputs: set[str]) -> dict[str, str]:
     return named
 
 
-def _known(name: str, shapes: Mapping[str, Any]) -> tuple[int, ...]:
+def _fixed_shape(name: str, shapes: Mapping[str, Any]) -> tuple[int, ...]:
     shape = shapes[name]
     if not is_known(shape):
         raise InputError(f"The shape of {name!r} is not known, {format_shape(shape)}: give --shape {name}=….")

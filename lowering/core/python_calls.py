@@ -33,13 +33,13 @@ __all__ = [
     "in_step",
     "is_called_back",
     "is_python",
+    "noting",
     "of_python",
     "of_this_thread",
     "refuse_export",
     "refuse_without_client",
     "shapes_of",
     "step_of_loops",
-    "telling",
 ]
 
 _making = threading.Lock()
@@ -78,7 +78,7 @@ _TOLD = "Raised by "
 
 
 @contextmanager
-def telling(what: str) -> Iterator[None]:
+def noting(what: str) -> Iterator[None]:
     """Enter a block whose errors are the user's own: they pass unchanged, with a note on what raised them."""
     try:
         yield

@@ -127,14 +127,14 @@ class DetectionAugmentation:
         count = self.num_crop_sampler
 
         def bounds(name: str) -> list[tuple[float, float]]:
-            low, high = (self._each(f"{end}_crop_{name}") for end in ("min", "max"))
+            low, high = (self._numbers(f"{end}_crop_{name}") for end in ("min", "max"))
             return list(zip(low, high, strict=True))
 
         names = ("scales", "aspect_ratios", "overlaps", "sample_coverages", "object_coverages")
-        rows = zip(*map(bounds, names), map(int, self._each("max_crop_trials")), strict=True) if count > 0 else ()
+        rows = zip(*map(bounds, names), map(int, self._numbers("max_crop_trials")), strict=True) if count > 0 else ()
         return [CropSampler(*row) for row in rows]
 
-    def _each(self, name: str) -> list[float]:
+    def _numbers(self, name: str) -> list[float]:
         setting = getattr(self, name)
         several = isinstance(setting, Sequence | np.ndarray) and not isinstance(setting, str)
         values: list[Any] = list(setting) if several else [setting]

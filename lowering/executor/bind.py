@@ -154,7 +154,7 @@ def simple_bind(
     device = _device(ctx)
     network = _Network(require_symbol(symbol, "simple_bind"))
     _check_names(network)
-    given_shapes = _shapes_given(network, shapes)
+    given_shapes = _checked_shapes(network, shapes)
     requests = _grad_requests(network, grad_req, "simple_bind")
     try:
         arg_shapes, aux_shapes = _decided_shapes(network, given_shapes)
@@ -379,10 +379,10 @@ def _arrays(what: str, names: Sequence[str], argument: Given, *, partial: bool) 
 
 def _cells(names: Sequence[str], arrays: Sequence[Any], places: Mapping[str, Place]) -> list[ArrayCell | None]:
     pairs = zip(names, arrays, strict=True)
-    return [None if array is None else _given(name, array, places[name]) for name, array in pairs]
+    return [None if array is None else _cell_of(name, array, places[name]) for name, array in pairs]
 
 
-def _given(name: str, array: Any, place: Place) -> ArrayCell:
+def _cell_of(name: str, array: Any, place: Place) -> ArrayCell:
     """Return a new cell of an array; or the given cell itself, which its owner may still write, and which may have
     another name in another graph, or in this one."""
     if isinstance(array, OwnCell) and array.name in ("", name) and array.place == place:
@@ -425,7 +425,7 @@ def _platform(place: Place) -> str:
 # -- inferred shapes and dtypes --------------------------------------------------------------------------------------
 
 
-def _shapes_given(network: _Network, shapes: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+def _checked_shapes(network: _Network, shapes: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return shapes by name. Raises BindError for keywords that are no variables, and for what is no shape."""
     inputs = network.inputs
     unknown = [name for name in shapes if name not in inputs]

@@ -163,7 +163,7 @@ class ExecutorFunctions:
             slots = None if monitored else program.kept_slots
             env = program.forward_values(self._args(args), self._aux(aux), _key(randomness), slots)
             outputs, new_aux = program.collect_forward(env)
-            known_values = self._known(program, args, outputs)
+            known_values = self._known_residuals(program, args, outputs)
             residuals = {slot: env[slot] for slot in program.residual_slots if slot not in known_values}
             reported = self._seen(program, program.forward_steps, env) if monitored else []
             return outputs, self._listed(new_aux), residuals, reported
@@ -190,7 +190,7 @@ class ExecutorFunctions:
             program = self.program(is_train, monitored)
             values = {
                 **residuals,
-                **self._known(program, args, outputs),
+                **self._known_residuals(program, args, outputs),
                 **(program.states_now(self._aux(aux)) if aux else {}),
             }
             slots = None if monitored else program.written_slots
@@ -237,7 +237,7 @@ class ExecutorFunctions:
     def _listed(self, aux: dict[str, jax.Array]) -> list[jax.Array]:
         return [aux[name] for name in self.aux_names]
 
-    def _known(self, program: GradientProgram, args: Sequence[Any], outputs: Sequence[Any]) -> dict[int, Any]:
+    def _known_residuals(self, program: GradientProgram, args: Sequence[Any], outputs: Sequence[Any]) -> dict[int, Any]:
         """Return residuals that need not be kept, by slot: the executor holds its arguments and outputs anyway."""
         return program.known_residuals(self._args(args), outputs)
 

@@ -67,17 +67,17 @@ class Load:
                     expected=tuple(shape),
                     got=np.shape(value),
                 )
-            self._tell(desc, "loading")
+            self._log_initialized(desc, "loading")
             return jnp.asarray(value, dtype)
         if self.default_init is None:
             raise InitializerError(
                 f"Cannot Initialize {desc}. Not found in loaded param and no default Initializer is provided. "
                 f"The arrays are {plain_list(map(repr, self.param))}; pass default_init=."
             )
-        self._tell(desc, "default")
+        self._log_initialized(desc, "default")
         return self.default_init(desc, shape, dtype, key)
 
-    def _tell(self, desc: str, how: str) -> None:
+    def _log_initialized(self, desc: str, how: str) -> None:
         if self.verbose:
             _log.info("Initialized %s by %s", desc, how)
 

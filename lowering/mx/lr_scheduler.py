@@ -144,7 +144,7 @@ class _UntilMaxUpdateScheduler(LRScheduler):
         self.base_lr_orig, self.max_update, self.final_lr = base_lr, max_update, final_lr
         self.max_steps = max_update - self.warmup_steps
 
-    def _left(self, done: float) -> float:
+    def _remaining(self, done: float) -> float:
         """Return how much of the way from base_lr to final_lr is left. done: the share of updates done."""
         raise NotImplementedError
 
@@ -158,7 +158,7 @@ class _UntilMaxUpdateScheduler(LRScheduler):
             return self.get_warmup_lr(num_update)
         if num_update <= self.max_update:
             done = float(num_update - self.warmup_steps) / float(self.max_steps)
-            self.base_lr = self.final_lr + (self.base_lr_orig - self.final_lr) * self._left(done)
+            self.base_lr = self.final_lr + (self.base_lr_orig - self.final_lr) * self._remaining(done)
         return self.base_lr
 
 
@@ -181,7 +181,7 @@ class PolyScheduler(_UntilMaxUpdateScheduler):
         super().__init__(max_update, base_lr, final_lr, *args, **kw)
         self.power = pwr
 
-    def _left(self, done: float) -> float:
+    def _remaining(self, done: float) -> float:
         return pow(1 - done, self.power)
 
 
@@ -200,5 +200,5 @@ class CosineScheduler(_UntilMaxUpdateScheduler):
     def __init__(self, max_update: int, base_lr: float = 0.01, final_lr: float = 0, *args: Any, **kw: Any):
         super().__init__(max_update, base_lr, final_lr, *args, **kw)
 
-    def _left(self, done: float) -> float:
+    def _remaining(self, done: float) -> float:
         return (1 + math.cos(math.pi * done)) / 2

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import numpy as np
 
-from lowering.core.python_calls import PythonCall, step_of_loops, telling
+from lowering.core.python_calls import PythonCall, noting, step_of_loops
 from lowering.core.rules import lowers
 from lowering.mx import symbol
 from lowering.mx.compatibility.python_op import NDArrayOp as NDArrayOp
@@ -173,9 +173,9 @@ class _Operator:
 
     def __init__(self, prop: CustomOpProp, key: Any):
         self.prop, self._key = prop, key
-        self.arguments = self._asked("list_arguments", lambda: list(prop.list_arguments()))
-        self.states = self._asked("list_auxiliary_states", lambda: list(prop.list_auxiliary_states() or ()))
-        self.outputs = self._asked("list_outputs", lambda: list(prop.list_outputs()))
+        self.arguments = self._result_of("list_arguments", lambda: list(prop.list_arguments()))
+        self.states = self._result_of("list_auxiliary_states", lambda: list(prop.list_auxiliary_states() or ()))
+        self.outputs = self._result_of("list_outputs", lambda: list(prop.list_outputs()))
         self.number = next(_numbers)
         _known[self.number] = self
         self._made: Recent[Any, dict[Any, CustomOp]] = Recent(_KEPT)  # by device, shapes and dtypes, then by step
@@ -197,7 +197,7 @@ class _Operator:
         prop = _by_user(where, lambda: prop_class(**parameters))
         return cls(prop, (prop_class, tuple(sorted(parameters.items()))))
 
-    def _asked(self, method: str, call: Callable[[], R]) -> R:
+    def _result_of(self, method: str, call: Callable[[], R]) -> R:
         return _by_user(f"{type(self.prop).__name__}'s {method}", call)
 
     def __eq__(self, other: object) -> bool:
@@ -229,7 +229,7 @@ class _Operator:
     def shapes(self, ins: Shapes) -> tuple[list[Any], list[Any], list[Any]]:
         """Return shapes of inputs, outputs and states. Raises InferenceError."""
         in_shapes = [[] if shape is None else [size or 0 for size in shape] for shape in ins[: len(self.arguments)]]
-        shapes = self._asked("infer_shape", lambda: [list(part) for part in self.prop.infer_shape(in_shapes)])
+        shapes = self._result_of("infer_shape", lambda: [list(part) for part in self.prop.infer_shape(in_shapes)])
         shapes += [[]] * (3 - len(shapes))
         for what, names, got in zip(("inputs", "outputs", "states"), self._names, shapes, strict=True):
             if len(names) != len(got):
@@ -246,7 +246,7 @@ class _Operator:
         """Dtypes of inputs, outputs and states; inputs of unknown ones have the first's."""
         first = ins[0] if ins else None
         in_types = [np.dtype(dtype or first).type for dtype in ins[: len(self.arguments)]]
-        dtypes = [*self._asked("infer_type", lambda: self.prop.infer_type(in_types)), []][:3]
+        dtypes = [*self._result_of("infer_type", lambda: self.prop.infer_type(in_types)), []][:3]
         ins_, outs, aux = ([np.dtype(dtype).name for dtype in part] for part in dtypes)
         return ins_, outs, aux
 
@@ -337,7 +337,7 @@ def _by_user(where: str, call: Callable[[], R]) -> R:
     """Return what a user's Python returns. Raises CustomOpError with the traceback of an error, as MXNet does; an
     MXNetError passes as it is."""
     handled = sys.exception()  # where the library calls this while it handles an error of its own
-    with telling(where):
+    with noting(where):
         try:
             return call()
         except NNVMError:

@@ -31,7 +31,7 @@ from lowering.mx.lr_scheduler import LRScheduler
 from lowering.mx.ndarray.array import NDArray, like_jax, require_arrays, stored_as
 from lowering.mx.tape.waiting import gradients_of
 from lowering.mx.util import is_np_array
-from lowering.optim.optimizers import UnknownParamError, apply_rule, check_known, rule_hyper, rule_slots
+from lowering.optim.optimizers import UnknownParamError, apply_rule, refuse_unknown_parameters, rule_hyper, rule_slots
 from lowering.optim.update_rules import RULES, Rule, Update
 from lowering.optim.updates import in_rows_of
 from lowering.xla.compile_options import jit
@@ -342,7 +342,7 @@ class RuleOptimizer(Optimizer):
         if len(parameters) < len(args) + len(kwargs):
             problem = f"{type(self).__name__} takes {listed(list(defaults))} by position, each once"
             raise UnknownParamError(problem, got=f"{len(args)} by position, and {listed(list(kwargs))}")
-        check_known(type(self).__name__, parameters, dict.fromkeys((*_BASE, *defaults)))
+        refuse_unknown_parameters(type(self).__name__, parameters, dict.fromkeys((*_BASE, *defaults)))
         rate = None if parameters.get("lr_scheduler") is not None else defaults.get("learning_rate")
         base = {name: parameters[name] for name in _BASE if name in parameters}
         super().__init__(**{"learning_rate": rate, **base})

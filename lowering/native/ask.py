@@ -70,10 +70,10 @@ def ask(kind: str, geometry: Geometry | None = None, epilogue: Epilogue | None =
     question = [kind, *([] if geometry is None else [asdict(geometry)]), *([] if epilogue is None else [epilogue])]
     text = json.dumps(question)
     with _asking:
-        answers = _known()
+        answers = _answers_by_question()
         if text not in answers and _trouble is None:
             try:
-                answer = _asked(text)
+                answer = _childs_answer(text)
             except BaseException:  # Ctrl-C: a late answer of the child is none to the next question
                 _end()
                 raise
@@ -156,7 +156,7 @@ def _environment() -> dict[str, str]:
     return ours | like_here | {"ONEDNN_VERBOSE": "profile_create", "PYTHONSAFEPATH": "1", _IS_CHILD: "1"}
 
 
-def _asked(question: str) -> Any:
+def _childs_answer(question: str) -> Any:
     """Return a child's answer. Sets `_trouble` where no child can be used."""
     for _ in range(2):  # the first child may end, because it was idle, just when it gets the question
         child = _running()
@@ -220,7 +220,7 @@ def _end() -> int:
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def _known() -> dict[str, Any]:
+def _answers_by_question() -> dict[str, Any]:
     """Return answers by question, the oldest first."""
     global _answers
     if _answers is None:

@@ -42,10 +42,10 @@ def main() -> None:
     """Answer questions until there are no more."""
     clock = _Clock()
     threading.Thread(target=_end_in_time, args=(clock,), daemon=True).start()
-    _say(f"{READY}{unpromised.workers()}")
+    _write_line(f"{READY}{unpromised.workers()}")
     for line in sys.stdin:
         clock.start(_TOO_LONG_SECONDS)
-        _say(ANSWER + json.dumps(answer(json.loads(line))))
+        _write_line(ANSWER + json.dumps(answer(json.loads(line))))
         clock.start(_IDLE_SECONDS)
 
 
@@ -65,7 +65,7 @@ def _end_in_time(clock: _Clock) -> None:
     os._exit(0 if clock.is_idle else 1)
 
 
-def _say(text: str) -> None:
+def _write_line(text: str) -> None:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 

@@ -78,7 +78,7 @@ class MXNetOptimizer:
         self.name = name.lower()
         self.rule = _rule(name)
         defaults = _SHARED | dict(self.rule.defaults)
-        check_known(f"Optimiser {self.name!r}", parameters, defaults)
+        refuse_unknown_parameters(f"Optimiser {self.name!r}", parameters, defaults)
         values = defaults | dict(parameters)
         self.rescale_grad: float | None = values["rescale_grad"]
         self.clip_gradient = float(values["clip_gradient"] or -1.0)
@@ -187,7 +187,7 @@ class OptaxOptimizer:
     """An Optax GradientTransformation; its state is Optax's. `optimizer_params` may hold `rescale_grad`."""
 
     def __init__(self, transformation: Any, parameters: Mapping[str, Any]):
-        check_known("An Optax optimiser", parameters, {"rescale_grad": None})
+        refuse_unknown_parameters("An Optax optimiser", parameters, {"rescale_grad": None})
         self.transformation = transformation
         self.rescale_grad: float | None = parameters.get("rescale_grad")
 
@@ -222,7 +222,7 @@ class UnknownParamError(ParamError, TypeError):
     """Reports a keyword that an optimiser does not take, for which Python raises a TypeError."""
 
 
-def check_known(what: str, parameters: Mapping[str, Any], known_parameters: Mapping[str, Any]) -> None:
+def refuse_unknown_parameters(what: str, parameters: Mapping[str, Any], known_parameters: Mapping[str, Any]) -> None:
     """Raise UnknownParamError for parameters that are not known."""
     unknown = [name for name in parameters if name not in known_parameters]
     if unknown:

@@ -145,7 +145,7 @@ class _UntilMaxUpdate(LRScheduler):
         """Return the share of updates done: 0 at the end of the warm-up, 1 at max_update and after."""
         return (xp.minimum(count, self.max_update) - self.warmup_steps) / (self.max_update - self.warmup_steps)
 
-    def _share_left(self, count: Any, xp: Any) -> Any:
+    def _remaining_share(self, count: Any, xp: Any) -> Any:
         """Return 1 less that, and exactly 0 in the end, which the difference may not be: XLA divides by multiplying."""
         return (self.max_update - xp.minimum(count, self.max_update)) / (self.max_update - self.warmup_steps)
 
@@ -171,7 +171,7 @@ class PolyScheduler(_UntilMaxUpdate):
     final_lr: float = 0.0
 
     def _after_warmup(self, count: Any, xp: Any) -> Any:
-        return self.final_lr + (self.base_lr - self.final_lr) * self._share_left(count, xp) ** self.pwr
+        return self.final_lr + (self.base_lr - self.final_lr) * self._remaining_share(count, xp) ** self.pwr
 
 
 @dataclass(frozen=True)

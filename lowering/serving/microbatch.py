@@ -121,7 +121,7 @@ def _of_data(program: Program, inputs: Arrays, constants: Arrays, batch: int) ->
         source = node.source
         if source.name not in inputs if source.is_variable else sizes_of_data.keys().isdisjoint(ins):
             continue
-        sizes = [_known(shapes[eid]) for eid in (*ins, *range(first, last))]
+        sizes = [_fixed_sizes(shapes[eid]) for eid in (*ins, *range(first, last))]
         if None in sizes or any(size and size[:1] != (batch,) for size in sizes[len(ins) :]):
             return None
         dims = [size or () for size in sizes]
@@ -132,6 +132,6 @@ def _of_data(program: Program, inputs: Arrays, constants: Arrays, batch: int) ->
     return sizes_of_data
 
 
-def _known(shape: Shape | None) -> tuple[int, ...] | None:
+def _fixed_sizes(shape: Shape | None) -> tuple[int, ...] | None:
     sizes = tuple(dim for dim in shape or () if dim is not None)
     return sizes if shape is not None and len(sizes) == len(shape) else None

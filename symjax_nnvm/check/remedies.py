@@ -37,7 +37,11 @@ def shape_remedy(symbol: Symbol, shapes: Shapes) -> str:
     inputs = data_inputs(symbol)
     fed = {name: tuple(shape or ()) for name, shape in shapes.items() if name in inputs}
     fed = dict(list(fed.items())[:_TRIED])
-    proposals = (*_axes(symbol, shapes, fed), *_batch_sizes(symbol, shapes, fed), *_wanted(symbol, shapes, fed))
+    proposals = (
+        *_axes(symbol, shapes, fed),
+        *_batch_sizes(symbol, shapes, fed),
+        *_fitting_shapes(symbol, shapes, fed),
+    )
     return next(iter(proposals), "")
 
 
@@ -102,7 +106,7 @@ def _resized(symbol: Symbol, size: int) -> Symbol | None:
         return None
 
 
-def _wanted(symbol: Symbol, shapes: Shapes, fed: Mapping[str, Any]) -> Iterator[str]:
+def _fitting_shapes(symbol: Symbol, shapes: Shapes, fed: Mapping[str, Any]) -> Iterator[str]:
     """Yield the shapes that the parameters leave to an input."""
     for name in fed:
         open_shapes = {**shapes, name: (None,) * len(fed[name])}

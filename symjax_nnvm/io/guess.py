@@ -65,7 +65,7 @@ def require_file(path: str | os.PathLike[str], argument: str = "path") -> None:
     A text that is no path, because of a NUL character, is refused when it is opened.
     """
     if "\0" not in path_text(path, argument) and not Path(path).exists():
-        raise ModelNotFoundError(f"No such file: {os.fspath(path)}. {what_is_there(Path(path))}")
+        raise ModelNotFoundError(f"No such file: {os.fspath(path)}. {similar_files(Path(path))}")
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
         raise JSONFormatError(f"{os.fspath(path)}: {error}") from error.__cause__
 
 
-def what_is_there(path: Path, suffix: str = "") -> str:
+def similar_files(path: Path, suffix: str = "") -> str:
     """Return a sentence on the files in a path's folder whose names end in `suffix`, those first that are most like its
     own; names are without the suffix, as the user types them."""
     folder = path.parent

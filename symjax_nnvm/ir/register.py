@@ -360,7 +360,7 @@ def _fill_card(
     if layout is not None:
         op.set_attr("FCorrectLayout", AGNOSTIC if layout == "agnostic" else layout)
     if samples is not None or layout == "agnostic":  # an operator without an order of axes works on elements
-        op.set_attr("FSamples", _of_attrs(samples if callable(samples) else _each))
+        op.set_attr("FSamples", _of_attrs(samples if callable(samples) else _always))
     if storage is not None:
         op.set_attr("FInferStorageType", lambda attrs, ins: storage(attrs.parsed, ins))
     for key, value in constants.items():
@@ -368,7 +368,7 @@ def _fill_card(
             op.set_attr(key, value)
 
 
-def _each(p: Any, ins: Sizes, outs: Sizes) -> bool:
+def _always(p: Any, ins: Sizes, outs: Sizes) -> bool:
     return True
 
 

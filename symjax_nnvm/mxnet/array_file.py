@@ -44,7 +44,7 @@ class _Reader:
         self._source = source
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """Return the number of bytes after the cursor."""
         return len(self.data) - self.at
 
@@ -54,8 +54,8 @@ class _Reader:
 
     def take(self, size: int, what: str) -> memoryview:
         """Return the next bytes. Raises ParamsFormatError when there are fewer."""
-        if size > self.left:
-            raise self.fail(f"the file is truncated: {what} takes {size} bytes, {self.left} are left")
+        if size > self.remaining:
+            raise self.fail(f"the file is truncated: {what} takes {size} bytes, {self.remaining} are left")
         self.at += size
         return self.data[self.at - size : self.at]
 
@@ -147,7 +147,7 @@ def read_list(data: Any, source: str = "array file") -> Arrays:
         raise reader.fail("this is not an array file of MXNet: its first 8 bytes are not 0x112")
     reader.number("Q", "the reserved number")
     count = reader.number("Q", "the number of arrays")
-    if count > reader.left // 4:
+    if count > reader.remaining // 4:
         raise reader.fail(f"the file claims {count} arrays, more than fit into it")
     arrays = [_read_record(reader, f"array {i}") for i in range(count)]
     names = list(_read_names(reader, count))

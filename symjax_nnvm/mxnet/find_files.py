@@ -9,7 +9,7 @@ from pathlib import Path
 
 from symjax_nnvm.errors import ModelNotFoundError, ParamsFormatError, plain_list
 from symjax_nnvm.io.files import path_text
-from symjax_nnvm.io.guess import what_is_there
+from symjax_nnvm.io.guess import similar_files
 
 SYMBOL_SUFFIX = "-symbol.json"
 _PARAMS_NAME = re.compile(r"(?P<prefix>.*)-(?P<epoch>[0-9]{4,})\.params", re.DOTALL)
@@ -63,7 +63,7 @@ def symbol_path(prefix: str) -> Path:
     if not path.exists():
         folder = Path(prefix)
         within = folder.is_dir()  # the folder of a model was given in the place of its prefix
-        there = what_is_there(folder / path.name if within else path, SYMBOL_SUFFIX)
+        there = similar_files(folder / path.name if within else path, SYMBOL_SUFFIX)
         kind = "it is a folder" if within else f"there is no symbol file {path}"
         raise ModelNotFoundError(f"No model {prefix!r}: {kind}. {there}")
     return path
@@ -77,6 +77,6 @@ def params_path(prefix: str, epoch: int) -> Path:
         if existing:
             there = f"{Path(prefix).name!r} has epochs {plain_list(existing, 20)}."
         else:
-            there = f"{Path(prefix).name!r} has no file of any epoch. {what_is_there(path, '.params')}"
+            there = f"{Path(prefix).name!r} has no file of any epoch. {similar_files(path, '.params')}"
         raise ModelNotFoundError(f"There are no parameters of epoch {epoch}: looked for {path}. {there}")
     return path

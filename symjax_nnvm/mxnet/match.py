@@ -185,7 +185,7 @@ class _Search:
         """An array of the file is that of a variable."""
         self.pairs[name] = self.left.pop(bare)
 
-    def wanted(self) -> dict[str, Shape | None]:
+    def missing(self) -> dict[str, Shape | None]:
         """Return variables that have no array yet, with what is known of their shapes, in the order of the graph."""
         return {name: shape for name, shape in self.expected.items() if name not in self.pairs}
 
@@ -197,7 +197,7 @@ class _Search:
 
     def without_prefix(self) -> None:
         """Names that lack a prefix which all of the symbol's have, or have one instead of it: `net0_`."""
-        missing = self.wanted()
+        missing = self.missing()
         names = list(self.left)
         for skip in dict.fromkeys((0, _common_prefix(names))):
             endings = [name[skip:] for name in names]
@@ -216,7 +216,7 @@ class _Search:
         """Match structural names, by roles, shapes and order."""
         stored = file_layers({bare: np.shape(self.params[source]) for bare, source in self.left.items()})
         roles = frozenset(role for layer in stored for role in layer.members)
-        pairs, groups = match_layers(symbol_layers(self.wanted(), self.uses, roles), stored)
+        pairs, groups = match_layers(symbol_layers(self.missing(), self.uses, roles), stored)
         for theirs, ours in pairs:
             for role, name in theirs.members.items():
                 self.take(name, ours.members[role])
@@ -241,7 +241,7 @@ class _Search:
                 continue
             (aux if name in states else args)[name] = array.todense() if isinstance(array, SparseArray) else array
         unclear = {name for group in self.ambiguous for name in group.names}
-        without = [name for name in self.wanted() if name not in unclear]
+        without = [name for name in self.missing() if name not in unclear]
         parameters = self._parameters()
         missing = tuple(name for name in without if name in states or name in parameters)
         return ParamsMatch(

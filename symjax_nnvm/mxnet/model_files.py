@@ -13,7 +13,7 @@ from typing import Any
 
 from symjax_nnvm.errors import ModelNotFoundError, NNVMError
 from symjax_nnvm.io.formats import array_suffixes
-from symjax_nnvm.io.guess import what_is_there
+from symjax_nnvm.io.guess import similar_files
 from symjax_nnvm.mxnet.array_names import bare_name
 from symjax_nnvm.mxnet.find_files import SYMBOL_SUFFIX, epochs, params_path, prefix_of
 from symjax_nnvm.mxnet.match import match_params
@@ -90,7 +90,7 @@ def find_model(model: str, params: Path | None = None, epoch: int | None = None)
     if not path.name or (path.is_dir() and not path.with_name(path.name + SYMBOL_SUFFIX).is_file()):
         raise ModelNotFoundError(
             f"{model!r} is a folder, not a model: give a symbol file, a file of parameters, or the prefix of both. "
-            f"{what_is_there(path / SYMBOL_SUFFIX, SYMBOL_SUFFIX)}"
+            f"{similar_files(path / SYMBOL_SUFFIX, SYMBOL_SUFFIX)}"
         )
     named = _OF_EPOCH.fullmatch(path.name)
     if named and not path.with_name(path.name + SYMBOL_SUFFIX).is_file():
@@ -105,7 +105,7 @@ def _symbol_of(prefix: Path, typed_path: str) -> Path:
     if existing is None:
         raise ModelNotFoundError(
             f"No model {typed_path!r}: looked for {' and '.join(str(path) for path in candidates)}. "
-            f"{what_is_there(candidates[0], SYMBOL_SUFFIX)}"
+            f"{similar_files(candidates[0], SYMBOL_SUFFIX)}"
         )
     return existing
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from symjax_nnvm.errors import JSONFormatError, NNVMError
 from symjax_nnvm.io.symbol_json.attrs import brief
-from symjax_nnvm.io.symbol_json.checks import Report, check_nodes, tell
+from symjax_nnvm.io.symbol_json.checks import Report, check_nodes, refuse
 from symjax_nnvm.io.symbol_json.graph_json import load_json
 from symjax_nnvm.ir.attributes import FListInputNames, FSetInputVarAttrOnCompose
 from symjax_nnvm.ir.graph import MXNET_VERSION, Graph
@@ -132,6 +132,6 @@ def _parse(node: Node, report: Report | None) -> bool:
         node.attrs.parse()
     except (NNVMError, ValueError) as error:
         name = "null" if node.op is None else node.op.name
-        tell(report, node, f"Failed loading Op {node.name} of type {name}: {error}", error)
+        refuse(report, node, f"Failed loading Op {node.name} of type {name}: {error}", error)
         return False
     return True

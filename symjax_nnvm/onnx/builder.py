@@ -155,9 +155,9 @@ class Builder:
 
         Raises OnnxError where none of these has such a dimension.
         """
-        return self.dims(*(self._known(size, others) for size in sizes))
+        return self.dims(*(self._size(size, others) for size in sizes))
 
-    def _known(self, sizes: Sizes, others: Sequence[Tensor]) -> int | Tensor:
+    def _size(self, sizes: Sizes, others: Sequence[Tensor]) -> int | Tensor:
         number = fixed(sizes)
         size = self._size_from_inputs(sizes, others) if number is None else number
         if size is None:
@@ -226,7 +226,7 @@ class Builder:
             target[target.index(None)] = -1
         return self.reshape(
             tensor,
-            *(self._known(model.sizes[i], []) if d is None else d for i, d in enumerate(target)),
+            *(self._size(model.sizes[i], []) if d is None else d for i, d in enumerate(target)),
             allow_zero=0 in model.shape,
         )
 

@@ -64,7 +64,7 @@ def write(g: Builder, graph: Graph, variables: Sequence[Tensor]) -> list[Tensor]
         first, last = index.entry_rptr[nid : nid + 2]
         g.node = node.source
         g.outs = [
-            Tensor("", dtypes[eid] or default_dtype(), _known([shaped.attrs["shape"][eid] for shaped in inferred]))
+            Tensor("", dtypes[eid] or default_dtype(), _complete([shaped.attrs["shape"][eid] for shaped in inferred]))
             for eid in range(first, last)
         ]
         ids = [index.entry_rptr[source] + i for source, i, _ in node.inputs]
@@ -77,7 +77,7 @@ def write(g: Builder, graph: Graph, variables: Sequence[Tensor]) -> list[Tensor]
     return [tensors[index.entry_rptr[source] + i] for source, i, _ in index.outputs]
 
 
-def _known(shapes: list) -> list | None:
+def _complete(shapes: list) -> list | None:
     return None if any(shape is None for shape in shapes) else shapes
 
 

@@ -48,7 +48,7 @@ def infer_shapes(
         return from_border(sizes)
 
     graph = Graph(outputs, {"numpy_shapes": True} if numpy_shapes else {})
-    return _infer(graph, "MXInferShape", "shape", _given(graph, "InferShape", args, kwargs, shape))
+    return _infer(graph, "MXInferShape", "shape", _values_by_node(graph, "InferShape", args, kwargs, shape))
 
 
 def infer_dtypes(outputs: Sequence[NodeEntry], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Lists:
@@ -61,7 +61,7 @@ def infer_dtypes(outputs: Sequence[NodeEntry], args: Sequence[Any], kwargs: Mapp
             raise SymbolTypeError(f"Argument '{key}' needs a dtype: {error}") from None
 
     graph = Graph(outputs)
-    return _infer(graph, "MXInferType", "dtype", _given(graph, "InferType", args, kwargs, dtype))
+    return _infer(graph, "MXInferType", "dtype", _values_by_node(graph, "InferType", args, kwargs, dtype))
 
 
 def warn_undecided_shapes(outputs: Sequence[NodeEntry], arguments: Sequence[Any], heads: Sequence[Any]) -> None:
@@ -90,7 +90,7 @@ def _warn(what: str, undecided: Sequence[str], note: str) -> None:
     )
 
 
-def _given(
+def _values_by_node(
     graph: Graph,
     what: str,
     args: Sequence[Any],

@@ -102,7 +102,7 @@ class _Order:
                 else:  # a variable of one reader is the block's own; one of several must be the very same
                     reads.append(-1 if entry.node_id in learned else entry.node_id)
             self.reads.append(reads)
-            says.append(_said(node.source))
+            says.append(_operator_and_attributes(node.source))
         for head in index.outputs:
             if head.node_id in place_of:
                 self.last_reader[place_of[head.node_id]] = len(nids)
@@ -206,7 +206,7 @@ def common_start(names: Sequence[str]) -> str:
     return first[: next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))]
 
 
-def _said(node: Node) -> Hashable:
+def _operator_and_attributes(node: Node) -> Hashable:
     """A node's operator and attributes, without its name: attributes of the form `__x__` are remarks."""
     attrs = node.attrs
     text = tuple(sorted((k, v) for k, v in attrs.dict.items() if not (k.startswith("__") and k.endswith("__"))))

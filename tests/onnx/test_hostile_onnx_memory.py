@@ -46,15 +46,15 @@ def test_a_negative_count_does_not_raise_the_budget():
 
 def test_a_budget():
     budget = Budget(1000)
-    budget.ask(BASE // 8, itemsize=8)
+    budget.reserve(BASE // 8, itemsize=8)
     with pytest.raises(OnnxError, match="would take more than"):
-        budget.ask(4001, itemsize=1)
+        budget.reserve(4001, itemsize=1)
     with pytest.raises(OnnxError, match="an axis of -1000 elements"):
-        budget.ask(-4, -1000)
+        budget.reserve(-4, -1000)
     with pytest.raises(OnnxError, match="65 axes"):
-        budget.ask(*[1] * 65)
-    budget.ask(4000, itemsize=1)  # what was refused was not taken
-    budget.ask(0, 2**62)
+        budget.reserve(*[1] * 65)
+    budget.reserve(4000, itemsize=1)  # what was refused was not taken
+    budget.reserve(0, 2**62)
 
 
 SIDE = 20_000
@@ -145,7 +145,7 @@ def test_masks_of_usual_sizes_are_made():
     assert nn.from_onnx(made)[1]["y_mask"].sum() == 1024 * 1025 / 2
 
 
-# -- no form makes an array without asking ---------------------------------------------------------------------------
+# -- no form makes an array without reserving it ----------------------------------------------------------------------
 
 PLAIN = frozenset(
     {
@@ -155,8 +155,8 @@ PLAIN = frozenset(
 )
 """Names of NumPy that make nothing, or nothing larger than what is there."""
 
-ASKED = frozenset({"broadcast_to", "concatenate", "flatnonzero", "repeat", "split", "tril", "triu"})
-"""Those that copy, which stand in functions that ask before."""
+RESERVED = frozenset({"broadcast_to", "concatenate", "flatnonzero", "repeat", "split", "tril", "triu"})
+"""Those that copy, in functions that reserve the bytes before."""
 
 
 def _numpy(tree: ast.AST) -> set[str]:
@@ -164,17 +164,17 @@ def _numpy(tree: ast.AST) -> set[str]:
     return {each.attr for each in found if isinstance(each.value, ast.Name) and each.value.id == "np"}
 
 
-def _asks(tree: ast.AST) -> bool:
+def _reserves(tree: ast.AST) -> bool:
     calls = (each.func for each in ast.walk(tree) if isinstance(each, ast.Call))
-    return any(isinstance(each, ast.Attribute) and each.attr in ("ask", "full") for each in calls)
+    return any(isinstance(each, ast.Attribute) and each.attr in ("reserve", "full") for each in calls)
 
 
 @pytest.mark.parametrize("path", sorted(Path(ops.__path__[0]).glob("*.py")), ids=lambda path: path.stem)
-def test_forms_ask_for_what_they_make(path: Path):
+def test_forms_reserve_what_they_make(path: Path):
     for part in ast.parse(path.read_text(encoding="utf-8")).body:
-        wrong = _numpy(part) - PLAIN - (ASKED if _asks(part) else set())
+        wrong = _numpy(part) - PLAIN - (RESERVED if _reserves(part) else set())
         assert not wrong, (
-            f"{path.name}:{part.lineno}: np.{', np.'.join(wrong)}: g.full makes an array, g.ask asks for one"
+            f"{path.name}:{part.lineno}: np.{', np.'.join(wrong)}: g.full makes an array, g.reserve counts one"
         )
 
 

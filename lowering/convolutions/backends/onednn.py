@@ -85,20 +85,20 @@ _SMALL = Geometry(1, (6, 6), 4, 16, (3, 3), (1, 1), (1, 1), (1, 1))
 def block(geometry: Geometry, epilogue: Epilogue) -> int | None:
     """Return how many filters a block of the weight has; None where oneDNN is missing, computes something else, or
     computes it by code that cannot be relied on."""
-    return ask("block", geometry, epilogue) if _may_be_asked(geometry) else None
+    return ask("block", geometry, epilogue) if _may_be_tried(geometry) else None
 
 
 @lru_cache(4096)
 def block_of_a_core(geometry: Geometry, epilogue: Epilogue) -> int | None:
     """Return the block of a weight for one core, which may differ from the block for all cores."""
-    there = _may_be_asked(geometry) and cpu_streams.one_core() is not None
+    there = _may_be_tried(geometry) and cpu_streams.one_core() is not None
     return ask("block_of_a_core", geometry, epilogue) if there else None
 
 
 @lru_cache(4096)
 def computes(geometry: Geometry) -> bool:
     """Return whether `convolve_plain` computes a geometry."""
-    return _may_be_asked(geometry) and bool(ask("computes", geometry))
+    return _may_be_tried(geometry) and bool(ask("computes", geometry))
 
 
 def computes_direction(direction: Direction, geometry: Geometry) -> bool:
@@ -151,7 +151,7 @@ def _small() -> int | None:
     return ask("block", _SMALL, Epilogue(bias=True, addend=True, act_type="relu"))
 
 
-def _may_be_asked(g: Geometry) -> bool:
+def _may_be_tried(g: Geometry) -> bool:
     """Return whether a geometry may be tried in the child: the call takes float32 in up to three dimensions, with
     numbers that XLA can read. Where oneDNN has no code of its own for a plain convolution, as without AVX2, nothing
     else is tried."""

@@ -50,7 +50,7 @@ def give_back() -> None:
             warnings.simplefilter("ignore", FutureWarning)  # of names that may come to mean something else
             return find_name(name)
         if not _is_star(inspect.currentframe()):
-            _tell(f"np.{name}")
+            _print_first(f"np.{name}")
         value = _NAMES[name](numpy)
         setattr(numpy, name, value)
         return value
@@ -75,7 +75,7 @@ def _of_lib(find_name: Callable[[str], object]) -> Callable[[str], object]:
             return find_name(name)
         with suppress(AttributeError):
             return find_name(name)
-        _tell(f"np.lib.{name}")
+        _print_first(f"np.lib.{name}")
         return getattr(np, name)
 
     return dropped
@@ -85,7 +85,7 @@ def _of_linalg(name: str) -> object:
     """Return what NumPy 1 had in `np.linalg`, too: itself, under the name of its file."""
     if name != "linalg":
         raise AttributeError(f"module 'numpy.linalg' has no attribute {name!r}")
-    _tell("np.linalg.linalg")
+    _print_first("np.linalg.linalg")
     return np.linalg
 
 
@@ -95,7 +95,7 @@ def _is_star(frame: FrameType | None) -> bool:
     return caller is not None and caller.f_code.co_name == "_handle_fromlist" and caller.f_locals["recursive"]
 
 
-def _tell(name: str) -> None:
+def _print_first(name: str) -> None:
     """Print the first name, and that it was dropped."""
     if not _told:
         print(_LINE.format(name=name, count=len(_NAMES)), file=sys.stderr)
@@ -123,7 +123,7 @@ def _from_string(
     """Return the numbers of a text between separators; without one those of bytes, as an array of its own."""
     if sep:
         return _text_from_string(string, dtype, count, sep=sep, like=like)
-    _tell("np.fromstring of bytes")
+    _print_first("np.fromstring of bytes")
     buffer = string.encode() if isinstance(string, str) else string
     if not len(buffer) or count == 0:
         return np.empty(0, dtype)
@@ -339,5 +339,5 @@ def _complete_pandas(pandas: Any) -> None:
 
 def _as_matrix(table: Any, columns: Any = None) -> np.ndarray:
     """Return the values of a table, or of some of its columns."""
-    _tell(f"{type(table).__name__}.as_matrix")
+    _print_first(f"{type(table).__name__}.as_matrix")
     return (table if columns is None else table[columns]).to_numpy()

@@ -164,7 +164,7 @@ class FeedForward:
         module.bind(data.provide_data, data.provide_label)
         if monitor is not None:
             module.install_monitor(monitor)
-        module.init_params(self.initializer, *self._known(), allow_missing=True)
+        module.init_params(self.initializer, *self._current_parameters(), allow_missing=True)
         module.init_optimizer(kvstore, self.optimizer, self.kwargs)
         metric = metrics.create(eval_metric)
         data.reset()
@@ -224,7 +224,7 @@ class FeedForward:
         self.symbol = as_symbol(generate(key))
         return BucketingModule(lambda key: (as_symbol(generate(key)), names, labels), key, logger, self.ctx, loads)
 
-    def _known(self) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+    def _current_parameters(self) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
         """Return the parameters and states that there are; of those that the network has, where others are allowed."""
         if not self.allow_extra_params or self.symbol is None:
             return self.arg_params, self.aux_params
@@ -241,7 +241,7 @@ class FeedForward:
         described = [as_desc(desc) for desc in data.provide_data]
         names = [desc.name for desc in described]
         if self._predictor is None or self._predictor.data_names != names:
-            args, states = self._known()
+            args, states = self._current_parameters()
             labels = [n for n in self.symbol.list_arguments() if n not in names and n not in self.arg_params]
             self._predictor = Module(self.symbol, names, labels, context=self.ctx[0])
             self._predictor.bind(described, for_training=False)

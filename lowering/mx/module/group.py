@@ -190,13 +190,13 @@ class ExecutorGroup:
                     shared[name] = array.value
                     executor.arg_dict[name].cell.assign(_on(context, array.value))
 
-    def _each(self, feed: Mapping[str, Any]) -> Sequence[tuple[Executor, dict[str, Any]]]:
+    def _executors_with_inputs(self, feed: Mapping[str, Any]) -> Sequence[tuple[Executor, dict[str, Any]]]:
         self._share_parameters()
         return list(zip(self.executors, self._cut(feed), strict=True))
 
     def forward(self, is_train: bool = False, **feed: Any) -> None:
         """Run `Executor.forward` on every context."""
-        for executor, part in self._each(feed):
+        for executor, part in self._executors_with_inputs(feed):
             executor.forward(is_train, **part)
 
     def backward(self, out_grads: Any = None) -> None:
@@ -206,7 +206,7 @@ class ExecutorGroup:
 
     def forward_backward(self, **feed: Any) -> None:
         """Run `Executor.forward_backward` on every context."""
-        for executor, part in self._each(feed):
+        for executor, part in self._executors_with_inputs(feed):
             executor.forward_backward(**part)
 
     def copy_params_from(self, arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]) -> None:

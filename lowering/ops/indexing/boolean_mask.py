@@ -29,7 +29,7 @@ def values_of(array: Array, attrs: NodeAttrs, name: str, fix: str) -> np.ndarray
     return np.asarray(array)
 
 
-def _kept(index: Array, attrs: NodeAttrs) -> np.ndarray:
+def _selected_indices(index: Array, attrs: NodeAttrs) -> np.ndarray:
     """Return the numbers of the slices that a mask keeps. Raises LoweringError when the mask is not known yet."""
     fix = (
         "Keep the shape instead: multiply data by the mask, choose with where, or mask the ends of sequences with "
@@ -40,12 +40,12 @@ def _kept(index: Array, attrs: NodeAttrs) -> np.ndarray:
 
 @lowers("_contrib_boolean_mask", needs=("attrs",), by_values=lambda p: True)
 def _boolean_mask(p: ops.BooleanMaskParams, data: Array, index: Array, *, attrs: NodeAttrs) -> Array:
-    return jnp.take(data, _kept(index, attrs), axis=p.axis, mode="clip")
+    return jnp.take(data, _selected_indices(index, attrs), axis=p.axis, mode="clip")
 
 
 @lowers("_backward_boolean_mask", needs=("attrs",), by_values=lambda p: True)
 def _backward_boolean_mask(
     p: ops.BooleanMaskParams, ograd: Array, data: Array, index: Array, *, attrs: NodeAttrs
 ) -> Array:
-    places = (slice(None),) * (p.axis % data.ndim) + (_kept(index, attrs),)
+    places = (slice(None),) * (p.axis % data.ndim) + (_selected_indices(index, attrs),)
     return jnp.zeros(data.shape, ograd.dtype).at[places].set(ograd, unique_indices=True, indices_are_sorted=True)

@@ -22,7 +22,7 @@ def _flat(p: ops.PlaceParams, shape: tuple[int, ...]) -> tuple[tuple[int, ...], 
     return flat, axis  # pyright: ignore[reportReturnType]  # every size is known
 
 
-def _kept(p: ops.DeleteParams, arr: Array, obj: tuple[Array, ...], attrs: NodeAttrs) -> tuple[np.ndarray, int]:
+def _indices_left(p: ops.DeleteParams, arr: Array, obj: tuple[Array, ...], attrs: NodeAttrs) -> tuple[np.ndarray, int]:
     """Return the indices of the slices that are left, and the axis."""
     flat, axis = _flat(p, arr.shape)
     length = flat[axis]
@@ -37,13 +37,13 @@ def _kept(p: ops.DeleteParams, arr: Array, obj: tuple[Array, ...], attrs: NodeAt
 
 @lowers("_npi_delete", needs=("attrs",), by_values=lambda p: p.has_input)
 def _delete(p: ops.DeleteParams, arr: Array, *obj: Array, attrs: NodeAttrs) -> Array:
-    places, axis = _kept(p, arr, obj, attrs)
+    places, axis = _indices_left(p, arr, obj, attrs)
     return jnp.take(arr.reshape(_flat(p, arr.shape)[0]), places, axis, mode="clip")
 
 
 @lowers("_backward_npi_delete", needs=("attrs",), by_values=lambda p: p.has_input)
 def _backward_delete(p: ops.DeleteParams, ograd: Array, arr: Array, *obj: Array, attrs: NodeAttrs) -> Array:
-    places, axis = _kept(p, arr, obj, attrs)
+    places, axis = _indices_left(p, arr, obj, attrs)
     zeros = jnp.zeros(_flat(p, arr.shape)[0], ograd.dtype)
     placed = zeros.at[(slice(None),) * axis + (places,)].set(ograd, unique_indices=True, indices_are_sorted=True)
     return placed.reshape(arr.shape)

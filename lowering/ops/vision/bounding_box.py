@@ -165,7 +165,7 @@ def _converted(boxes: Array, source: str, target: str) -> Array:
     return jnp.stack([(left + right) / 2, (top + bottom) / 2, right - left, bottom - top], -1)
 
 
-def _kept(p: ops.BoxNMSParams, data: Array) -> Array:
+def _surviving_rows(p: ops.BoxNMSParams, data: Array) -> Array:
     """Return the numbers of the rows of data (n, k) that stay, best first, then -1: (n,)."""
     n, data = data.shape[0], wide(data)
     scores = data[:, p.score_index]
@@ -195,7 +195,7 @@ def _kept(p: ops.BoxNMSParams, data: Array) -> Array:
 def _box_nms(p: ops.BoxNMSParams, data: Array) -> tuple[Array, Array]:
     if p.topk == 0:
         return data, lax.broadcasted_iota(np.int32, (*data.shape[:-1], 1), data.ndim - 2)
-    record = over_batches(lambda one: _kept(p, lax.stop_gradient(one)), 2)(data)[..., None]
+    record = over_batches(lambda one: _surviving_rows(p, lax.stop_gradient(one)), 2)(data)[..., None]
     rows = _rows(data, record, -1)
     if p.in_format != p.out_format:
         end = p.coord_start + 4

@@ -32,7 +32,7 @@ def check_nodes(nodes: Iterable[Node], heads: Sequence[NodeEntry] = (), report: 
             try:
                 op.attr_parser(node.attrs)
             except (NNVMError, ValueError) as error:
-                tell(report, node, f"Failed loading Op {node.name} of type {op.name}: {error}", error)
+                refuse(report, node, f"Failed loading Op {node.name} of type {op.name}: {error}", error)
     for node in nodes:
         _check_arity(node, report)
         for i, entry in enumerate(node.inputs):
@@ -42,7 +42,7 @@ def check_nodes(nodes: Iterable[Node], heads: Sequence[NodeEntry] = (), report: 
             source = node.inputs[i].node if i < len(node.inputs) else None
             if source is None or not source.is_variable:
                 got = "no such input" if source is None else f"the output of node {source.name!r}"
-                tell(report, node, "Mutation target can only be Variable", op=node.op, node=node, input=i, got=got)
+                refuse(report, node, "Mutation target can only be Variable", op=node.op, node=node, input=i, got=got)
     for i, entry in enumerate(heads):
         _check_output_number(entry, None, i, report)
     _check_total_outputs(nodes, report)
@@ -53,7 +53,7 @@ def stand_in(node: Node) -> None:
     node.attrs.op, node.attrs.parsed = unregistered("null" if node.op is None else node.op.name), None
 
 
-def tell(report: Report | None, unusable: Node, problem: str, cause: Exception | None = None, **facts: Any) -> None:
+def refuse(report: Report | None, unusable: Node, problem: str, cause: Exception | None = None, **facts: Any) -> None:
     """Report a node that cannot be used; without a report raise JSONFormatError. facts: of `explain`."""
     error = JSONFormatError(problem, **facts)
     error.__cause__ = cause
@@ -73,7 +73,9 @@ def _check_total_outputs(nodes: Iterable[Node], report: Report | None) -> None:
             count = node.num_outputs()
             if count < 0 or (total + count > _MAX_OUTPUTS and count > _FEW_OUTPUTS):
                 expected = f"at most {_MAX_OUTPUTS}, together with those of other nodes that have many"
-                tell(report, node, "The node has too many outputs", op=node.op, node=node, expected=expected, got=count)
+                refuse(
+                    report, node, "The node has too many outputs", op=node.op, node=node, expected=expected, got=count
+                )
             elif count > _FEW_OUTPUTS:
                 total += count
             if node.attrs.subgraphs:
@@ -85,7 +87,7 @@ def _check_arity(node: Node, report: Report | None) -> None:
     op = attrs.op
     if op is None:
         if node.inputs:
-            tell(report, node, "A variable takes no inputs", node=node, got=f"{len(node.inputs)} inputs")
+            refuse(report, node, "A variable takes no inputs", node=node, got=f"{len(node.inputs)} inputs")
         return
     required = op.num_inputs(attrs)
     graph_inputs = FInputGraph.get(op)
@@ -93,10 +95,10 @@ def _check_arity(node: Node, report: Report | None) -> None:
         required -= len(list(graph_inputs(attrs)))
     if required is not None and len(node.inputs) != required:
         expected = f"{required} in field 'inputs'"
-        tell(report, node, "The number of inputs is wrong", op=op, node=node, expected=expected, got=len(node.inputs))
+        refuse(report, node, "The number of inputs is wrong", op=op, node=node, expected=expected, got=len(node.inputs))
     misfit = subgraph_misfit(node)
     if misfit is not None:
-        tell(
+        refuse(
             report, node, "The subgraphs do not fit the parameters", op=op, node=node, expected=misfit[0], got=misfit[1]
         )
 
@@ -116,7 +118,7 @@ def _check_output_number(entry: NodeEntry, user: Node | None, i: int, report: Re
         got=index,
     )
     if is_known:
-        tell(report, source, problem)
+        refuse(report, source, problem)
     if index >= _MAX_UNKNOWN_OUTPUTS:
         raise JSONFormatError(problem)
     source.attrs.parsed = index + 1

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from symjax_nnvm.errors import JSONFormatError
 from symjax_nnvm.io.symbol_json.attrs import attr_from_json, brief
-from symjax_nnvm.io.symbol_json.checks import Report, check_nodes, tell
+from symjax_nnvm.io.symbol_json.checks import Report, check_nodes, refuse
 from symjax_nnvm.io.symbol_json.json_text import decode
 from symjax_nnvm.ir.attributes import numpy_twin
 from symjax_nnvm.ir.graph import Graph
@@ -117,7 +117,7 @@ class _JSONReader:
             problem = f"Failed loading Op {nodes[0].name} of type {op}: {missing}"
             got = f"{len(nodes)} such nodes" + (f", and unknown operators {', '.join(others)}" if others else "")
             for node in nodes:
-                tell(self._report, node, problem, got=got, fix=_way_out(op) if self._report is None else None)
+                refuse(self._report, node, problem, got=got, fix=_way_out(op) if self._report is None else None)
 
     def read_graph(self, document: Any, where: str, depth: int) -> tuple[list[Node], list[NodeEntry]]:
         """Return the nodes of a graph object, linked, and its heads."""

@@ -21,7 +21,7 @@ class Budget:
     def __init__(self, weights: int = 0):
         self._whole = self._left = BASE + GROWTH * weights
 
-    def ask(self, *sizes: int, itemsize: int = 8) -> None:
+    def reserve(self, *sizes: int, itemsize: int = 8) -> None:
         """Reserve the bytes of an array before it is made. itemsize: bytes of an element. Raises OnnxError when the
         budget is spent, for a negative size and for too many sizes."""
         if len(sizes) > MAX_RANK:

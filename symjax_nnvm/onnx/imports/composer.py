@@ -88,9 +88,9 @@ class Composer:
         """Whole numbers that old opsets have in an attribute and later ones in an input."""
         if value is None:
             return self.attr(name, default)
-        return [int(number) for number in self.known(value, name).reshape(-1)]
+        return [int(number) for number in self.constant_value(value, name).reshape(-1)]
 
-    def known(self, value: Value, what: str) -> np.ndarray:
+    def constant_value(self, value: Value, what: str) -> np.ndarray:
         """The constant that an input must be. Raises OnnxError where run time decides."""
         if value.array is None:
             self.refuse(f"its {what} {value.name!r} must be known when the file is read", STATIC)
@@ -110,16 +110,16 @@ class Composer:
             self.refuse(f"there is no axis {number} of {ndim}")
         return number % max(ndim, 1)
 
-    def ask(self, *sizes: int, dtype: DType = "float32") -> None:
+    def reserve(self, *sizes: int, dtype: DType = "float32") -> None:
         """Reserve an array that is about to be made. Raises OnnxError where the file has made too many bytes."""
         try:
-            self._budget.ask(*sizes, itemsize=numpy_dtype(dtype).itemsize)
+            self._budget.reserve(*sizes, itemsize=numpy_dtype(dtype).itemsize)
         except OnnxError as error:
             self.refuse(str(error))
 
     def full(self, sizes: Sequence[int], value: float, dtype: DType = "float32") -> np.ndarray:
         """An array of one number. Raises OnnxError where the file has made too many bytes."""
-        self.ask(*sizes, dtype=dtype)
+        self.reserve(*sizes, dtype=dtype)
         return np.full(sizes, value, numpy_dtype(dtype))
 
     def refuse(self, reason: str, fix: str = "") -> NoReturn:
@@ -185,7 +185,7 @@ class Composer:
         array = array.reshape(array.shape or (1,))
         dtype = WIDER.get(array.dtype.name, array.dtype.name)
         if dtype != array.dtype.name or not array.flags.aligned:
-            self.ask(*array.shape, dtype=dtype)
+            self.reserve(*array.shape, dtype=dtype)
             array = array.astype(dtype)
         share = 0.0 if value.in_graph else None
         value.held = array.dtype.name
@@ -215,7 +215,7 @@ class Composer:
         """A constant as an auxiliary state: the node needs a variable of its own."""
         if self.reads[value.name] == 1:
             return value
-        array = self.known(value, name)
+        array = self.constant_value(value, name)
         state = Value(f"{self.node.name}_{name}", value.dtype, [array.shape] * self.count, [array] * self.count)
         return state
 
@@ -223,7 +223,7 @@ class Composer:
         """A constant that the file lacks. array: it is copied if its dtype is another."""
         array = np.asarray(array)
         if dtype is not None and array.dtype.name != dtype:
-            self.ask(*array.shape, dtype=dtype)
+            self.reserve(*array.shape, dtype=dtype)
             array = array.astype(numpy_dtype(dtype))
         label = f"{self.node.name}_{name}"
         return Value(label, array.dtype.name, [array.shape] * self.count, [array] * self.count, in_graph=True)

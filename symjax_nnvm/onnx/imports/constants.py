@@ -117,7 +117,7 @@ class ConstantEvaluator:
 
     def __call__(self, node: Any, attrs: Mapping[str, Any], inputs: Arrays) -> list[np.ndarray]:
         """The outputs of a node of known inputs. Raises OnnxError, and what its sizes raise where it is malformed."""
-        self._budget.ask(*_sizes(node.op_type, inputs, attrs))
+        self._budget.reserve(*_sizes(node.op_type, inputs, attrs))
         if node.op_type == "OneHot":  # its depth may be a list of one, which the reference implementation cannot read
             inputs = [
                 None if value is None else value.reshape(()) if i == 1 else value for i, value in enumerate(inputs)

@@ -93,11 +93,11 @@ def _inputs(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, list
             size.dim_value if size.HasField("dim_value") else size.dim_param or f"{info.name}:{axis}"
             for axis, size in enumerate(tensor.shape.dim)
         ]
-        inputs[info.name] = dtype, _given(info.name, sizes, shapes.get(info.name))
+        inputs[info.name] = dtype, _input_sizes(info.name, sizes, shapes.get(info.name))
     return inputs
 
 
-def _given(name: str, sizes: list[int | str], user_sizes: Sequence[int | str] | None) -> list[int | str]:
+def _input_sizes(name: str, sizes: list[int | str], user_sizes: Sequence[int | str] | None) -> list[int | str]:
     """Return the sizes of an input from the file and from the user, who may give them, too."""
     if user_sizes is not None:
         fits = len(user_sizes) == len(sizes) and all(

@@ -71,7 +71,7 @@ def refuse_many(model: onnx.ModelProto) -> None:
     functions = {_id(proto.domain, proto.name, proto.overload): proto for proto in model.functions}
     if len(functions) < len(model.functions):
         raise OnnxError("Two functions of the model have the same name.")
-    largest = max((_given(function.attribute_proto) for function in model.functions), default=0)
+    largest = max((_largest_attribute(function.attribute_proto) for function in model.functions), default=0)
     calls: dict[str, Counter[str]] = {}
     sizes: dict[str, _Size] = {}
     for name, function in functions.items():
@@ -122,11 +122,11 @@ def _calls(nodes: Iterable[onnx.NodeProto], functions: dict[str, Any]) -> tuple[
         name = _id(node.domain, node.op_type, node.overload)
         if name in functions:
             calls[name] += 1
-            largest = max(largest, _given(node.attribute))
+            largest = max(largest, _largest_attribute(node.attribute))
     return calls, largest
 
 
-def _given(attributes: Iterable[onnx.AttributeProto]) -> int:
+def _largest_attribute(attributes: Iterable[onnx.AttributeProto]) -> int:
     """Return bytes of the largest attribute that a function gets. Raises OnnxError for a graph: what it adds where the
     function has it several times is not counted."""
     of_graphs = import_onnx().AttributeProto.GRAPH, import_onnx().AttributeProto.GRAPHS

@@ -66,7 +66,7 @@ def _assigned_types(p: MaskAssignParams | MaskAssignScalarParams, ins: Types, ou
     return [values[0], ins[1], *values[1:]], outputs
 
 
-def _kept(node: Node, ograds: Entries):
+def _gradient_outside(node: Node, ograds: Entries):
     """dData = dY with zeros where the mask holds."""
     return apply(
         "_npi_boolean_mask_assign_scalar",
@@ -82,7 +82,7 @@ def _assign_gradient(node: Node, ograds: Entries):
     _, mask, value = node.inputs
     start_axis = node.attrs.parsed.start_axis
     back = apply("_values_at_mask", ograds[0], mask, value, start_axis=start_axis)
-    return [_kept(node, ograds), None, back]
+    return [_gradient_outside(node, ograds), None, back]
 
 
 register_op(
@@ -91,7 +91,7 @@ register_op(
     inputs=("data", "mask"),
     infer_shape=_assigned_shapes,
     infer_type=_assigned_types,
-    gradient=lambda node, ograds: [_kept(node, ograds), None],
+    gradient=lambda node, ograds: [_gradient_outside(node, ograds), None],
     flops=0,
     deviation="it has a gradient; MXNet's is zero",
     doc="data with one value wherever the mask holds: a copy, where MXNet's works in place only.",

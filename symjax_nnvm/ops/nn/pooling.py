@@ -229,14 +229,14 @@ def _maxima_shapes(p: PoolingParams, ins: Shapes, outs: Shapes):
     return [value, value, out], [out]
 
 
-def _given(node: Node, **changed: object) -> dict[str, Any]:
+def _explicit_parameters(node: Node, **changed: object) -> dict[str, Any]:
     """The parameters that the node was given, some of them changed."""
     p = node.attrs.parsed
     return {name: getattr(p, name) for name in PoolingParams.__dataclass_fields__ if name in node.attrs.dict} | changed
 
 
 def _spread(node: Node, dy: NodeEntry, data: NodeEntry, **changed: object) -> NodeEntry:
-    return apply("_backward_Pooling_sum", dy, data, **_given(node, **changed))
+    return apply("_backward_Pooling_sum", dy, data, **_explicit_parameters(node, **changed))
 
 
 def _pooling_gradient(node: Node, ograds: Entries):
@@ -244,7 +244,7 @@ def _pooling_gradient(node: Node, ograds: Entries):
     p: PoolingParams = node.attrs.parsed
     data, y, (dy,) = node.inputs[0], NodeEntry(node, 0, 0), ograds
     if p.pool_type == "max":
-        return [apply("_backward_Pooling_max", dy, data, y, **_given(node))]
+        return [apply("_backward_Pooling_max", dy, data, y, **_explicit_parameters(node))]
     if p.pool_type in ("avg", "sum") or p.p_value == 1:
         return [_spread(node, dy, data)]
     return [_norm_gradient(node, dy, data, y)]

@@ -60,11 +60,11 @@ def reduce_shapes(p: _Reduces, ins: Shapes, outs: Shapes):
     if data is None:
         return ins, [out if p.axis or p.keepdims or is_numpy(p) else (1,)]
     if out is not None and None in data:
-        data = _with_kept(data, reduced_axes(p, len(data)), out, p.keepdims)
+        data = _completed_by_result(data, reduced_axes(p, len(data)), out, p.keepdims)
     return [data], [reduced_shape(p, data)]
 
 
-def _with_kept(data: Shape, axes: Sequence[int], out: Shape, keepdims: bool) -> Shape:
+def _completed_by_result(data: Shape, axes: Sequence[int], out: Shape, keepdims: bool) -> Shape:
     """The data's shape, completed with the dimensions that the result kept."""
     kept_axes = [i for i in range(len(data)) if i not in axes]
     places = kept_axes if keepdims else range(len(kept_axes))

@@ -68,7 +68,7 @@ class InferenceEngine:
 
     def run(self) -> None:
         """Infer until nothing more can be learnt."""
-        self._check_given()
+        self._check_initial_values()
         refused = -1
         while refused < len(self._refused):  # a second time when guesses were dropped
             refused = len(self._refused)
@@ -81,7 +81,7 @@ class InferenceEngine:
             if pending:
                 self._settle(pending)
 
-    def _check_given(self) -> None:
+    def _check_initial_values(self) -> None:
         """Refuse impossible values that callers or variables gave."""
         for eid, value in enumerate(self.values):
             problem = None if value is None else self.quantity.problem(value)
@@ -132,7 +132,7 @@ class InferenceEngine:
         ins = [self.index.entry_rptr[source] + i for source, i, _ in inode.inputs]
         outs = range(first, last)
         values = [self.values[eid] for eid in ins], [self.values[eid] for eid in outs]
-        return self._merge(nid, [*ins, *outs], self._ask(rule, inode, *values))
+        return self._merge(nid, [*ins, *outs], self._proposals(rule, inode, *values))
 
     def _entries(self, nid: int) -> list[int]:
         """Return the entries whose values a visit of the node reads."""
@@ -180,7 +180,7 @@ class InferenceEngine:
         dropped = 0
         while True:
             try:
-                return self._merge(nid, eids, self._ask(rule, inode, ins, outs))
+                return self._merge(nid, eids, self._proposals(rule, inode, ins, outs))
             except InferenceError:
                 concluded = {eid for eid in eids[: len(ins)] if self._guesser.get(eid) == nid and eid in self._guesses}
                 guesses = {eid for eid in eids[len(ins) :] if eid in self._guesses} if dropped == 0 else concluded
@@ -197,7 +197,7 @@ class InferenceEngine:
         rule = self.quantity.rules.get(op)
         return self.quantity.default_rule if rule is None and op.is_registered and not TIsBackward.get(op) else rule
 
-    def _ask(self, rule: Callable[..., Any], inode: IndexedNode, ins: list[Any], outs: list[Any]) -> list[Any]:
+    def _proposals(self, rule: Callable[..., Any], inode: IndexedNode, ins: list[Any], outs: list[Any]) -> list[Any]:
         """Return the values that the rule proposes for inputs and outputs, in one list."""
         node = inode.source
         try:

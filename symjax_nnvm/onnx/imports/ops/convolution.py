@@ -132,7 +132,7 @@ def _deform_conv(
 
 @onnx_import("Col2Im")
 def _col2im(g: Composer, x: Value, image: Value, block: Value) -> Value:
-    size, kernel = (tuple(int(n) for n in g.known(value, "shape")) for value in (image, block))
+    size, kernel = (tuple(int(n) for n in g.constant_value(value, "shape")) for value in (image, block))
     rank = len(kernel)
     pads = tuple(g.attr("pads", [0] * 2 * rank))
     if rank != 2 or pads[:rank] != pads[rank:]:

@@ -81,7 +81,7 @@ def _pad(
     before, after = [0] * x.ndim, [0] * x.ndim
     for axis, low, high in zip(places, numbers[: len(places)], numbers[len(places) :], strict=True):
         before[axis], after[axis] = low, high
-    number = g.attr("value", 0.0) if value is None else float(g.known(value, "value").item())
+    number = g.attr("value", 0.0) if value is None else float(g.constant_value(value, "value").item())
     return pad(g, x, before, after, number, mode)
 
 
@@ -150,8 +150,8 @@ def _scatter_nd(g: Composer, data: Value, indices: Value, updates: Value) -> Val
 @onnx_import("OneHot")
 def _one_hot(g: Composer, indices: Value, depth: Value, values: Value) -> Value:
     """Negative indices count from the end; those beyond the depth on either side are nowhere, as in MXNet's."""
-    off, on = (float(number) for number in g.known(values, "values"))
-    count = int(g.known(depth, "depth").item())
+    off, on = (float(number) for number in g.constant_value(values, "values"))
+    count = int(g.constant_value(depth, "depth").item())
     g.symbol(indices)
     ids = indices if indices.held in ("int32", "int64") else cast(g, indices, "int32")
     below = g.op("_mul_scalar", g.op("_lesser_scalar", ids, scalar=0.0), scalar=float(count))
@@ -168,7 +168,7 @@ def _one_hot(g: Composer, indices: Value, depth: Value, values: Value) -> Value:
 
 @onnx_import("TopK", ignores=("sorted",))
 def _top_k(g: Composer, x: Value, k: Value | None = None) -> list[Value]:
-    count = g.attr("k") if k is None else int(g.known(k, "k").item())
+    count = g.attr("k") if k is None else int(g.constant_value(k, "k").item())
     axis = g.axis(g.attr("axis", -1), x.ndim)
     ascending = not g.attr("largest", 1)
     values, places = g.ops("topk", x, axis=axis, k=count, ret_typ="both", is_ascend=ascending, dtype="int32")
@@ -200,7 +200,7 @@ onnx_import("ArgMin")(_extreme("argmin"))
 
 @onnx_import("CumSum")
 def _cum_sum(g: Composer, x: Value, axis: Value) -> Value:
-    along = g.axis(int(g.known(axis, "axis").item()), x.ndim)
+    along = g.axis(int(g.constant_value(axis, "axis").item()), x.ndim)
     turned = g.op("reverse", x, axis=along) if g.attr("reverse", 0) else x
     sums = g.op("_np_cumsum", turned, axis=along)
     if g.attr("exclusive", 0):
@@ -220,11 +220,11 @@ def _reverse_sequence(g: Composer, x: Value, lengths: Value) -> Value:
 
 @onnx_import("Compress")
 def _compress(g: Composer, x: Value, condition: Value) -> Value:
-    mask = g.known(condition, "condition").astype(bool)
+    mask = g.constant_value(condition, "condition").astype(bool)
     axis = g.attr("axis")
     if axis is None:
         g.refuse("without an axis it flattens its data", "Reshape the data before, and name an axis.")
-    g.ask(mask.size, dtype="int64")
+    g.reserve(mask.size, dtype="int64")
     return g.op("take", x, g.constant(np.flatnonzero(mask), "int32", "indices"), axis=g.axis(axis, x.ndim))
 
 

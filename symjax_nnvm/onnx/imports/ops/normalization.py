@@ -94,9 +94,9 @@ def _group_norm(g: Composer, x: Value, gamma: Value, beta: Value) -> Value:
     ones, zeros = (g.constant(g.full((groups,), v), name=w) for v, w in ((1.0, "ones"), (0.0, "zeros")))
     out = g.op("reshape_like", g.op("InstanceNorm", rows, ones, zeros, eps=g.attr("epsilon", 1e-5)), x)
     for vector, function in ((gamma, mul), (beta, add)):
-        array = g.known(vector, "scale and bias")
+        array = g.constant_value(vector, "scale and bias")
         if g.opset < 21:
-            g.ask(array.size, channels // groups, dtype=vector.dtype)
+            g.reserve(array.size, channels // groups, dtype=vector.dtype)
             array = np.repeat(array, channels // groups)
         column = g.weight(vector, array.reshape(-1, *(1,) * (x.ndim - 2)), f"by_channel{x.ndim}")
         out = function(g, out, column)

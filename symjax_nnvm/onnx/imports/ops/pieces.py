@@ -47,7 +47,7 @@ def reshape(g: Composer, x: Value, shapes: Sequence[Numbers], codes: Sequence[in
     if x.symbol is None and x.arrays is not None:
         for array in x.arrays:
             if not array.flags.c_contiguous:  # which is copied
-                g.ask(*array.shape, dtype=x.dtype)
+                g.reserve(*array.shape, dtype=x.dtype)
         arrays = [array.reshape(shape) for array, shape in zip(x.arrays, shapes, strict=True)]
         return g.like(x, arrays, f"{x.name}_reshaped")
     target = list(codes) if codes is not None else _codes(x, shapes)

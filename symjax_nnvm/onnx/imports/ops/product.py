@@ -27,7 +27,7 @@ def _gemm(g: Composer, a: Value, b: Value, c: Value | None = None) -> Value:
     hidden = weight.shape[0]
     bias = None if c is None or c.array is None or beta == 0 else _bias(g, c, c.array, hidden, beta)
     if alpha != 1:
-        g.ask(*weight.shape, dtype=b.dtype)
+        g.reserve(*weight.shape, dtype=b.dtype)
         weight = weight * np.asarray(alpha, weight.dtype)
     if weight is not b.array:
         b = g.weight(b, weight, f"fc{alpha:g}")
@@ -42,7 +42,7 @@ def _bias(g: Composer, c: Value, array: np.ndarray, hidden: int, beta: float) ->
         return None
     if array.shape == (hidden,) and beta == 1:
         return c
-    g.ask(hidden, dtype=c.dtype)
+    g.reserve(hidden, dtype=c.dtype)
     vector = np.broadcast_to(array.reshape(-1), (hidden,)) * np.asarray(beta, array.dtype)
     return g.weight(c, vector.astype(array.dtype), f"bias{beta:g}")
 

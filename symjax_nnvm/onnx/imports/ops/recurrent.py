@@ -98,7 +98,7 @@ def _packed(g: Composer, w: Value, r: Value, bias: Value | None) -> Value:
         parts = np.split(array, len(order))
         return np.concatenate([parts[i] for i in order]).reshape(-1)
 
-    g.ask(2, w.array.size + r.array.size + halves.array.size, dtype=w.dtype)  # the pieces, and all together
+    g.reserve(2, w.array.size + r.array.size + halves.array.size, dtype=w.dtype)  # the pieces, and all together
     biases = [halves.array[:, :rows], halves.array[:, rows:]]
     pieces = [gates(weights[d]) for group in ((w.array, r.array), biases) for d in range(k) for weights in group]
     vector = g.constant(np.concatenate(pieces), name="parameters")

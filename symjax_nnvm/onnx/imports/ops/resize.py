@@ -37,7 +37,7 @@ _ATTRIBUTES = (
 @onnx_import("Upsample")
 def _upsample(g: Composer, x: Value, scales: Value | None = None) -> Value:
     """Upsample by factors, which the coordinates are multiplied with."""
-    factors = g.attr("scales") if scales is None else g.known(scales, "scales").tolist()
+    factors = g.attr("scales") if scales is None else g.constant_value(scales, "scales").tolist()
     how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     return _resize(g, x, [float(factor) for factor in factors], None, {"mode": g.attr("mode", "nearest"), **how})
 
@@ -45,7 +45,7 @@ def _upsample(g: Composer, x: Value, scales: Value | None = None) -> Value:
 @onnx_import("Resize")
 def _resize_10(g: Composer, x: Value, scales: Value) -> Value:
     how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    factors = [float(factor) for factor in g.known(scales, "scales")]
+    factors = [float(factor) for factor in g.constant_value(scales, "scales")]
     return _resize(g, x, factors, None, {"mode": g.attr("mode", "nearest"), **how})
 
 
@@ -59,7 +59,7 @@ def _resize_11(
     axes = [g.axis(axis, x.ndim) for axis in g.attr("axes", range(x.ndim))]
     if scales is not None and 0 not in scales.shapes[0]:
         factors = [1.0] * x.ndim
-        for axis, factor in zip(axes, g.known(scales, "scales"), strict=True):
+        for axis, factor in zip(axes, g.constant_value(scales, "scales"), strict=True):
             factors[axis] = float(factor)
         return _resize(g, x, factors, None, how)
     if sizes is None or sizes.arrays is None:
@@ -141,7 +141,7 @@ def _matrix(g: Composer, size: int, new: int, factor: float | None, how: dict[st
     neighbours = 4 * (-(-size // new) if how.get("antialias", 0) else 1)  # of a cubic, the most
     step = neighbours + 8 if neighbours + 8 < size else 2 * size
     vectors = min(step, size)
-    g.ask(_COST, vectors + 1, max(new, _CALL))
+    g.reserve(_COST, vectors + 1, max(new, _CALL))
     inputs = ["x", "", "scales"] if factor is not None else ["x", "", "", "sizes"]
     node = import_onnx().helper.make_node("Resize", inputs, ["y"], **how)
     last = np.asarray([new], np.int64) if factor is None else np.asarray([factor], np.float32)

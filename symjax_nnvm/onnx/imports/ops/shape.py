@@ -136,7 +136,7 @@ def _expand(g: Composer, x: Value, shape: Value) -> Value:
 
 @onnx_import("Tile")
 def _tile(g: Composer, x: Value, repeats: Value) -> Value:
-    reps = tuple(int(count) for count in g.known(repeats, "repeats"))
+    reps = tuple(int(count) for count in g.constant_value(repeats, "repeats"))
     return x if set(reps) == {1} else g.op("tile", x, reps=reps, gives=x.dtype)
 
 
@@ -213,8 +213,8 @@ def _columns_first(g: Composer) -> bool:
 def _trilu(g: Composer, x: Value, k: Value | None = None) -> Value:
     """Return zeros above or below a diagonal."""
     rows, columns = g.static(x, [-2, -1])[-2:]
-    offset = 0 if k is None else max(-rows, min(int(g.known(k, "k").item()), columns))
-    g.ask(2, rows, columns)  # what NumPy makes of the ones
+    offset = 0 if k is None else max(-rows, min(int(g.constant_value(k, "k").item()), columns))
+    g.reserve(2, rows, columns)  # what NumPy makes of the ones
     ones = g.full((rows, columns), 1.0)
     mask = g.constant(np.triu(ones, offset) if g.attr("upper", 1) else np.tril(ones, offset), name="mask")
     wide = mask if x.ndim == 2 else g.op("broadcast_like", expand_dims(g, mask, range(x.ndim - 2)), x)

@@ -190,7 +190,9 @@ def _clip(g: Composer, x: Value, low: Value | None = None, high: Value | None = 
     if any(bound.array is None for bound in passed):
         x = x if low is None else larger(g, x, low)
         return x if high is None else smaller(g, x, high)
-    bounds = [old if value is None else g.known(value, "bound").item() for old, value in zip(bounds, (low, high))]  # noqa: B905
+    for i, bound in enumerate((low, high)):
+        if bound is not None:
+            bounds[i] = g.constant_value(bound, "bound").item()
     if bounds[0] is None and bounds[1] is None:
         return x
     if bounds[1] is None:
@@ -207,8 +209,8 @@ def _dropout(g: Composer, x: Value, ratio: Value | None = None, training: Value 
     """Drop in training alone, as MXNet's does, unless the file's training_mode is on."""
     if g.used(1):
         g.refuse("its mask is read, which MXNet's Dropout does not return")
-    share = g.attr("ratio", 0.5) if ratio is None else float(g.known(ratio, "ratio"))
-    always = training is not None and bool(g.known(training, "training_mode"))
+    share = g.attr("ratio", 0.5) if ratio is None else float(g.constant_value(ratio, "ratio"))
+    always = training is not None and bool(g.constant_value(training, "training_mode"))
     return g.op("Dropout", x, p=share, mode="always" if always else "training")
 
 

@@ -43,7 +43,7 @@ def _box_nms(g: Builder, p: ops.BoxNMSParams, data: Tensor) -> Tensor:
         return data
     n, k = g.static(data, [-2, -1])[-2:]
     rows = g.cast(g.reshape(data, -1, n, k), "float64" if data.dtype == "float64" else "float32")
-    record = _kept(g, p, rows, n)
+    record = _surviving_rows(g, p, rows, n)
     kept_rows = s.rows_at(g, rows, g.op("Max", record, 0))
     if p.in_format != p.out_format:
         kept_rows = _converted(g, p, kept_rows, k)
@@ -52,7 +52,7 @@ def _box_nms(g: Builder, p: ops.BoxNMSParams, data: Tensor) -> Tensor:
     return g.cast(g.reshape_as(kept_rows, g.outs[0]), data.dtype)
 
 
-def _kept(g: Builder, p: ops.BoxNMSParams, rows: Tensor, n: int) -> Tensor:
+def _surviving_rows(g: Builder, p: ops.BoxNMSParams, rows: Tensor, n: int) -> Tensor:
     """Return the numbers of the rows (b, n, k) that stay, best first, then -1: (b, n)."""
     scores = s.column(g, rows, p.score_index)
     valid = g.op("Greater", scores, float(np.float32(p.valid_thresh)))
