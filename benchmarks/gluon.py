@@ -3,6 +3,8 @@
     python benchmarks/gluon.py steps [--rounds 9] [--mxnet PYTHON] [--only lenet eager]
     python benchmarks/gluon.py shapes [--only LSTM]
     mxnet-env/bin/python benchmarks/gluon.py shapes
+    python benchmarks/gluon.py memory [--only eager]
+    mxnet-env/bin/python benchmarks/gluon.py memory
 
 steps: all take turns. A training step is record, backward and `Trainer.step` with SGD and momentum, until the
 parameters are there; `lowering.Trainer` runs the same loss of the same network. Inference outside of `record()` and a
@@ -11,12 +13,15 @@ with MXNet 1.9.1, which runs the same lines in a process of its own.
 
 shapes: milliseconds of processor time. first: the first call, which makes what does not depend on shapes, too. new: a
 call of a shape that was not there before. again: a call when all shapes were there.
+
+memory: by how many MB the process grows in each tenth of many calls whose shapes change, after the first tenth.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -362,10 +367,15 @@ def _works(mx: Any) -> dict[str, tuple[Callable[[], Any], int]]:
     }
 
 
+def _of_interpreter() -> Any:
+    """Our library where the interpreter has JAX, else MXNet."""
+    has_ours = importlib.util.find_spec("jax") is not None
+    return importlib.import_module("lowering.mx" if has_ours else "mxnet")
+
+
 def shapes(only: tuple[str, ...] = ()) -> None:
     """Print what calls of new shapes take, in the library that the interpreter has."""
-    has_ours = importlib.util.find_spec("jax") is not None
-    mx = importlib.import_module("lowering.mx" if has_ours else "mxnet")
+    mx = _of_interpreter()
     print(f"{'':40} {'first':>8} {'new':>8} {'again':>8}")
     for name, (make, count) in _works(mx).items():
         if only and not any(word in name for word in only):
@@ -379,5 +389,37 @@ def shapes(only: tuple[str, ...] = ()) -> None:
         print(f"{name:40} {times[0]:8.1f} {times[2]:8.1f} {times[3]:8.1f}", flush=True)
 
 
+def _eager_step(mx: Any) -> Callable[[int], None]:
+    weight = mx.nd.ones((10, 4))
+    weight.attach_grad()
+
+    def step(n: int) -> None:
+        with mx.autograd.record():
+            loss = (mx.nd.dot(mx.nd.ones((n, 10)), weight) ** 2).sum()
+        loss.backward()
+        weight[:] = weight - 0.01 * mx.nd.clip(weight.grad, -1, 1)
+
+    return step
+
+
+def memory(only: tuple[str, ...] = ()) -> None:
+    """Print by how much memory grows, in the library that the interpreter has."""
+    mx = _of_interpreter()
+    for name, make, calls, count in (
+        ("eager steps", _eager_step, 20_000, 20_000),
+        ("calls of a hybridised perceptron", _perceptron, 5_000, 500),
+    ):
+        if only and not any(word in name for word in only):
+            continue
+        call, sizes = make(mx), []
+        for number in range(calls):
+            call(3 + number * 7919 % count)
+            if (number + 1) % (calls // 10) == 0:
+                mx.nd.waitall()
+                sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6)
+        grown = " ".join(f"{size - sizes[0]:.0f}" for size in sizes[1:])
+        print(f"{calls:,} {name}, {count:,} shapes: {sizes[0]:.0f} MB after a tenth; MB more: {grown}", flush=True)
+
+
 if __name__ == "__main__":
-    run(__doc__, steps, shapes)
+    run(__doc__, steps, shapes, memory)

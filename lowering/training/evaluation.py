@@ -27,6 +27,9 @@ from lowering.training.tracking import Tracker
 from lowering.xla.compile_options import jit
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import InferenceError, TrainingError, cut, listed
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.types import is_known
+from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.pipeline import Options
 
 _RUN_OUT = "Is the data an iterator that has already run out? Pass a list, or lowering.Batches(arrays, batch_size)."
@@ -73,17 +76,18 @@ class Evaluation:
         if not missing:
             return args
         given_shapes = {name: array.shape for name, array in args.items()}
-        try:
-            shapes, _, _ = self._symbol.infer_shape_partial(**given_shapes)
+        try:  # sizes may be open
+            graph = infer_shape(Graph(self._symbol.outputs), shapes=given_shapes)
         except InferenceError as error:
             raise InferenceError(f"{error} {shape_remedy(self._symbol, given_shapes)}".rstrip(), error.node) from error
-        known_shapes = dict(zip(self._symbol.list_arguments(), shapes, strict=True))
-        unknown = [name for name in missing if not known_shapes[name] or 0 in known_shapes[name]]
+        index, shapes = graph.indexed_graph(), graph.attrs["shape"]
+        shapes_by_name = {index.nodes[nid].source.name: shapes[index.entry_rptr[nid]] for nid in index.input_nodes}
+        unknown = [name for name in missing if not is_known(shapes_by_name[name])]
         if unknown:
             raise TrainingError(
                 f"The shapes of the labels {listed(unknown)} are unknown", fix="Pass the labels as well."
             )
-        return args | {name: jnp.zeros(known_shapes[name], self._inputs.dtypes[name]) for name in missing}
+        return args | {name: jnp.zeros(shapes_by_name[name], self._inputs.dtypes[name]) for name in missing}
 
     def _outputs(self, state: TrainState, batch: Any) -> tuple[list[jax.Array], jax.Array]:
         """Return the outputs for one batch, and their rows that are not finite."""

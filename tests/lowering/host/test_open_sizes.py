@@ -102,13 +102,15 @@ def network(door: str) -> Callable[[int], Any]:
                 return np.asarray(predictor(data=batch["data"])[0])[0]
             case "predict":
                 return trainer.predict([batch])[0][0]
+            case "predict without labels":
+                return trainer.predict(batch["data"])[0][0]
         trainer.step(batch)
         return np.zeros(1)  # it changes from step to step: test_training_parity has its numbers
 
     return result
 
 
-DOORS = [*map(network, ("compile", "Predictor", "step", "predict"))]
+DOORS = [*map(network, ("compile", "Predictor", "step", "predict", "predict without labels"))]
 
 
 @pytest.mark.parametrize("door", [perceptron(False), perceptron(True), slices, *DOORS])

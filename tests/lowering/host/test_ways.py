@@ -45,10 +45,12 @@ def net() -> Symbol:
 @pytest.fixture(scope="module")
 def arrays(net: Symbol) -> tuple[dict[str, Any], dict[str, Any]]:
     shapes, _, aux_shapes = net.infer_shape(**SHAPES)
-    rng = np.random.default_rng(3)
-    draw = lambda names, sizes: {n: rng.uniform(0.1, 1, s).astype("f") for n, s in zip(names, sizes, strict=True)}  # noqa: E731
-    args = draw(net.list_arguments(), shapes) | {"softmax_label": np.ones(2, "f")}
-    return args, draw(net.list_auxiliary_states(), aux_shapes)
+    rng = np.random.default_rng(5)
+    draw = lambda low, names, sizes: {  # noqa: E731
+        name: rng.uniform(low, 1, size).astype("f") for name, size in zip(names, sizes, strict=True)
+    }
+    args = draw(-1, net.list_arguments(), shapes) | {"softmax_label": np.ones(2, "f")}
+    return args, draw(0.5, net.list_auxiliary_states(), aux_shapes)
 
 
 def by_executor(net: Symbol, args: Any, aux: Any, effort: str) -> list[Any]:
@@ -81,12 +83,14 @@ def by_trainer(net: Symbol, args: Any, aux: Any, effort: str) -> list[Any]:
 
 def by_block(net: Symbol, args: Any, aux: Any, effort: str) -> list[Any]:
     block = mx.gluon.SymbolBlock(net.get_internals()["bn_output"], mx.sym.var("data"))
-    block.initialize(mx.init.Constant(0.5))
+    block.initialize()
+    for name, parameter in block.collect_params().items():
+        parameter.set_data(mx.nd.array({**args, **aux}[name]))
     block.hybridize(effort=effort)
     x: Any = mx.nd.array(args["data"])
     x.attach_grad()
     with mx.autograd.record():
-        loss = (block(x) ** 2).sum()
+        loss = (block(x) ** 3).sum()  # the squares of what is normalised have one sum whatever x is
     loss.backward()
     return [loss.asnumpy(), x.grad.asnumpy()]
 
@@ -97,11 +101,19 @@ DOORS: list[Callable[..., list[Any]]] = [by_executor, by_compile, by_predictor, 
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("door", DOORS)
 def test_a_network_computes_the_same_by_all_ways(door: Callable[..., list[Any]], net: Symbol, arrays: Any):
+    """All arrays agree to a millionth of their own scale, but for the gradient of the convolution's bias, which
+    normalisation makes 0: what is left of it is the rounding of a sum, to a millionth of the largest result.
+
+    Values are centred. Of positive ones a convolution's mean is 15 times its deviation: gradients through a
+    normalisation are then 1.4e-6 of scale away from those of float64, evaluated or compiled fully, and 3.2e-6
+    compiled quickly."""
     results = {effort: door(net, *arrays, effort) for effort in WAYS}
+    largest = max(float(np.abs(expected).max()) for expected in results["full"])
     for effort in ("auto", "quick"):
         for found, expected in zip(results[effort], results["full"], strict=True):
-            scale = max(1.0, float(np.abs(expected).max()))
-            np.testing.assert_allclose(found, expected, rtol=0, atol=5e-6 * scale)
+            scale = float(np.abs(expected).max())
+            scale = largest if scale < 1e-6 * largest else scale
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * scale)
 
 
 @pytest.mark.slow("compiles")
