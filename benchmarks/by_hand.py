@@ -160,17 +160,18 @@ def network_by_hand(name: str, args: Mapping[str, Any], aux: Mapping[str, Any]) 
     return lambda w, x: encoder(w, x, layers=layers, heads=12), transposed(args)
 
 
-def resnet(w: Any, states: Any, h: jax.Array, stages: Sequence[int]) -> tuple[jax.Array, Arrays]:
-    """Logits of `networks.resnet` in training, and the new states."""
+def resnet(w: Any, states: Any, h: jax.Array, stages: Sequence[int], is_train: bool = True) -> tuple[jax.Array, Arrays]:
+    """Logits of `networks.resnet`, and in training the new states."""
     moved: Arrays = {}
 
     def unit(h: jax.Array, name: str, stride: int = 1) -> jax.Array:
         pad = w[f"{name}_weight"].shape[2] // 2
         h = lax.conv_general_dilated(h, w[f"{name}_weight"], (stride, stride), [(pad, pad)] * 2)
-        mean, variance = h.mean((0, 2, 3)), h.var((0, 2, 3))
-        for what, value in (("mean", mean), ("var", variance)):
-            key = f"{name}_bn_moving_{what}"
-            moved[key] = lax.stop_gradient(0.9 * states[key] + 0.1 * value)
+        mean, variance = (states[f"{name}_bn_moving_{what}"] for what in ("mean", "var"))
+        if is_train:
+            for what, old, new in (("mean", mean, h.mean((0, 2, 3))), ("var", variance, h.var((0, 2, 3)))):
+                moved[f"{name}_bn_moving_{what}"] = lax.stop_gradient(0.9 * old + 0.1 * new)
+            mean, variance = h.mean((0, 2, 3)), h.var((0, 2, 3))
         scale = w[f"{name}_bn_gamma"] * lax.rsqrt(variance + 1e-3)
         return h * scale[:, None, None] + (w[f"{name}_bn_beta"] - mean * scale)[:, None, None]
 

@@ -35,8 +35,8 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Contender", "Failed", "Loaded", "compare", "conditions", "cores", "fresh", "in_process", "medians"]
-__all__ += ["print_table", "ratio", "run", "serve", "take_turns", "with_all_cores"]
+__all__ = ["Contender", "Failed", "Loaded", "compare", "conditions", "cores", "fresh", "in_process", "measured"]
+__all__ += ["medians", "print_table", "ratio", "run", "serve", "take_turns", "with_all_cores"]
 
 # -- the protocol ------------------------------------------------------------------------------------------------------
 
@@ -58,6 +58,29 @@ def in_process(call: Callable[[], Any]) -> Callable[[float], list[float]]:
         return times
 
     return turn
+
+
+def measured(make: Callable[[], Callable[[], Any]], wait: Callable[[Any], Any], seconds: float) -> Loaded:
+    """What a child has ready when a device computes beside the host: a call that waits, and as facts milliseconds of
+    one of calls in a row, `in_a_row`, and until one returns, `host`, of what fits into twice these seconds.
+
+    make: returns a function that begins a call. wait: waits for what that returned.
+    """
+    call = make()
+    times = in_process(lambda: wait(call()))(seconds)
+    host: list[float] = []
+    for _ in times:
+        start = time.perf_counter()
+        results = call()
+        host.append((time.perf_counter() - start) * 1e3)
+        wait(results)
+    start = time.perf_counter()
+    results = None
+    for _ in times:
+        results = call()
+    wait(results)
+    in_a_row = (time.perf_counter() - start) * 1e3 / len(times)
+    return Loaded(lambda: wait(call()), facts={"in_a_row": in_a_row, "host": statistics.median(host)})
 
 
 def take_turns(
@@ -163,7 +186,7 @@ def serve(load: Callable[..., Loaded]) -> None:
         if do == "load":
             start = time.perf_counter()
             loaded = load(**command)
-            answer = {"seconds": time.perf_counter() - start, **loaded.facts}
+            answer = {"seconds": time.perf_counter() - start} | dict(loaded.facts)
         elif do == "outputs":
             np.savez(command["path"], *loaded.outputs)
         else:

@@ -106,11 +106,11 @@ def blocks(sym: Any, layers: int, width: int, heads: int, *, pre_norm: bool, dro
     return h
 
 
-def lstm(sym: Any) -> Any:
-    """Two LSTM layers of 512, data (64, 32, 512): time, batch, features."""
-    weight = sym.Variable("rnn_parameters", shape=(2 * 4 * 512 * (2 * 512 + 2),))
-    states = [sym.zeros(shape=(2, 32, 512)) for _ in range(2)]
-    return sym.RNN(sym.Variable("data"), weight, *states, state_size=512, num_layers=2, mode="lstm", name="rnn")
+def lstm(sym: Any, size: int = 512, batch: int = 32) -> Any:
+    """Two LSTM layers, data (time, batch, size)."""
+    weight = sym.Variable("rnn_parameters", shape=(2 * 4 * size * (2 * size + 2),))
+    states = [sym.zeros(shape=(2, batch, size)) for _ in range(2)]
+    return sym.RNN(sym.Variable("data"), weight, *states, state_size=size, num_layers=2, mode="lstm", name="rnn")
 
 
 # -- rows of `zoo.py` --------------------------------------------------------------------------------------------------

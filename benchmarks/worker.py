@@ -282,9 +282,23 @@ def deep(variant: str, layers: int) -> Loaded:
     return Loaded(lambda: jax.block_until_ready(compiled(*arguments)), found, facts)
 
 
+def accelerator(**asked: Any) -> Loaded:
+    """A side of a row of `accelerator.py`."""
+    from benchmarks.accelerator import loaded
+
+    return loaded(**asked)
+
+
+def pytorch(**asked: Any) -> Loaded:
+    """PyTorch's side of a row of `accelerator.py`."""
+    from benchmarks.pytorch import loaded
+
+    return loaded(**asked)
+
+
 BACKENDS: dict[str, Callable[..., Loaded]] = {
     **{backend.__name__: row_of(backend) for backend in (ours, by_hand, onnxruntime, mxnet)},
-    **{backend.__name__: backend for backend in (case, gluon, int8, requests, deep)},
+    **{backend.__name__: backend for backend in (case, gluon, int8, requests, deep, accelerator, pytorch)},
 }
 
 if __name__ == "__main__":
