@@ -69,6 +69,10 @@ class _Ready(NamedTuple):
     executable: Callable[..., list[jax.Array]]
     held: dict[str, jax.Array]
 
+    def run(self, arrays: Arrays, key: jax.Array | None) -> list[jax.Array]:
+        """Return the outputs. The arrays are a tuple, as JAX would sort a dict's names in each call."""
+        return self.executable(arrays, (*self.held.values(),), key)
+
 
 @lru_cache(64)
 def _dtype_name(dtype: np.dtype) -> DType:
@@ -315,7 +319,7 @@ class Predictor:
         arrays, shapes = self._validated(inputs)
         ready = self._ready.get(_signature_of(shapes, key))
         if ready is not None:
-            return ready.executable(arrays, ready.held, key)
+            return ready.run(arrays, key)
         if self._first is None:
             return self._prepared(arrays, {}, key)
         with self._in_own_names(shapes):
@@ -336,7 +340,7 @@ class Predictor:
         """Return the outputs by the program that is prepared for inputs like these, made now if it is not there."""
         ready = self._ready_for(_kinds_of(arrays), key)
         self._constants = None  # until another signature is called first
-        return ready.executable(arrays, ready.held, key)
+        return ready.run(arrays, key)
 
     def _unprepared(self, arrays: Arrays, constants: Arrays, key: jax.Array | None) -> list[jax.Array]:
         """Return the outputs by a program for any platform, without values that are computed once."""
@@ -352,7 +356,7 @@ class Predictor:
         ready = self._ready_for(shapes, None)
         if isinstance(ready.executable, Streams):
             return ready.executable.start(arrays)
-        outputs = ready.executable(arrays, ready.held, None)
+        outputs = ready.run(arrays, None)
         return lambda: outputs
 
     def _validated(self, inputs: Arrays) -> tuple[dict[str, jax.Array], Inputs]:
@@ -482,12 +486,18 @@ class Predictor:
         if self._by_onnx is not None:
             self._programs.forward(self._options).inference.of_variables({**inputs, **self._kept.kinds})
             return _Ready(plan, self._by_onnx.program(inputs), {})
-        run, constants, _ = served(self._programs, self._kept, plan)
+        function, constants, _ = served(self._programs, self._kept, plan)
+        names = [*constants.avals]
+
+        def run(arrays: Arrays, held: Sequence[Any], key: jax.Array | None) -> list[jax.Array]:
+            return function(arrays, dict(zip(names, held, strict=True)), key)
+
         if self._calls_python:  # it is not one program; shapes that do not fit are reported now
             self._programs.forward(self._options).inference.of_variables({**inputs, **self._kept.kinds})
-            return _Ready(plan, run, constants.make())
+            made = constants.make()
+            return _Ready(plan, run, {name: made[name] for name in names})
         stream = cpu_streams.one_core() if plan.one_core else None
-        constant_avals = {name: _aval(stream or aval.sharding, aval) for name, aval in constants.avals.items()}
+        constant_avals = tuple(_aval(stream or aval.sharding, aval) for aval in constants.avals.values())
         program_avals = self._avals(inputs, plan.rows, stream), constant_avals, key if stream is None else None
         began = time.perf_counter()
         lowered = jit(run, platform=self._options.platform).lower(*program_avals)
@@ -495,11 +505,14 @@ class Predictor:
             making = beside.submit(constants.make)
             shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
             compiled = Awaited(lowered.compile(), lambda: estimated(self.symbol, shapes))
-            arrays = making.result()
+            made = making.result()
+        arrays = {name: made[name] for name in names}
         tell_compiled(self.symbol.name or "a predictor", began)
         if stream is None:
             return _Ready(plan, compiled, arrays)
-        return _Ready(plan, Streams(compiled, arrays, plan.rows, stream, self._placement.sharding()), arrays)
+        return _Ready(
+            plan, Streams(compiled, [*arrays.values()], plan.rows, stream, self._placement.sharding()), arrays
+        )
 
     def _avals(self, inputs: Inputs, rows: int | None, here: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:
         """Return shapes and dtypes of the inputs that a program takes. rows: of each stream; here: on its device."""

@@ -71,23 +71,23 @@ def _threads() -> ThreadPoolExecutor:
 class Streams:
     """Runs an executable of one core for some samples, run as one for all samples: parts side by side.
 
-    executable: (inputs by name, arrays by name, None) → outputs with samples along the first axis. constants: the
-    arrays, on any device of this machine's CPU. rows: samples of a part; None: one part has all, and the caller's
+    executable: (inputs by name, constants, None) → outputs with samples along the first axis. constants: arrays on any
+    device of this machine's CPU. rows: samples of a part; None: one part has all, and the caller's
     thread computes it. stream: `one_core()`. home: the sharding of outputs.
     """
 
     def __init__(
         self,
         executable: Callable[..., Sequence[jax.Array]],
-        constants: Arrays,
+        constants: Sequence[jax.Array],
         rows: int | None,
         stream: Sharding,
         home: Sharding,
     ):
         self._executable, self._rows, self._here, self._home = executable, rows, stream, home
-        self._held = {name: jax.device_put(array, stream) for name, array in constants.items()}
+        self._held = tuple(jax.device_put(array, stream) for array in constants)
 
-    def __call__(self, inputs: Arrays, constants: Arrays, key: None) -> list[jax.Array]:
+    def __call__(self, inputs: Arrays, constants: Sequence[jax.Array], key: None) -> list[jax.Array]:
         """Return the outputs, when they are computed; the first part in the caller's thread."""
         parts = self._parts(inputs)
         others = [_threads().submit(self._run_part, part) for part in parts[1:]]

@@ -238,10 +238,10 @@ def test_what_is_made_for_a_signature_goes_with_it():
     ((_, first),) = predict._prepared_ones()
     executable, (value,) = weakref.ref(first.executable), first.held.values()
     assert [each is value for each in predict._kept.computed.values()] == [True]
-    first.executable({"data": jnp.ones((1, 1, 2))}, first.held, None)
+    first.run({"data": jnp.ones((1, 1, 2))}, None)
     for size in range(2, 30):
         predict(data=np.ones((1, size, 2), "float32"))
-    (output,) = first.executable({"data": jnp.ones((1, 1, 2))}, first.held, None)  # what is in use stays
+    (output,) = first.run({"data": jnp.ones((1, 1, 2))}, None)  # what is in use stays
     assert_close(np.asarray(output), np.full((1, 1, 3), 4, "float32"), 1e-6, "output")
     assert len(predict._programs._programs) < 20
     assert len(predict._programs.pipeline._made) < 70
