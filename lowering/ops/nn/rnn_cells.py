@@ -48,27 +48,32 @@ class CellWeights:
 class CellRule:
     """A kind of cell. A carry is (h,), or (h, c).
 
-    bias: weights → what is added to the inputs' share of the gates. step: (p, weights laid forth, that share, carry) →
-    new carry, kept. back: (p, weights laid back, kept, h, head gradients of the new carry) → gradients of the share and
-    of the carry. recurrent: (weights, gradient of the share, kept) → gradient of the product with h2h.
+    bias: weights → what is added to the inputs' share of the gates. step: (p, weights laid forth, that share, the
+    product of h2h and h, carry) → new carry, kept. back: (p, weights laid back, kept, h, head gradients of the new
+    carry) → gradients of the share and of the carry, without that of the product. recurrent: (weights, gradient of the
+    share, kept) → gradient of the product.
     """
 
     bias: Callable[[CellWeights], Any]
-    step: Callable[[ops.RNNParams, CellWeights, Any, Numbers], tuple[Numbers, Numbers]]
+    step: Callable[[ops.RNNParams, CellWeights, Any, Any, Numbers], tuple[Numbers, Numbers]]
     back: Callable[[ops.RNNParams, CellWeights, Numbers, Any, Numbers], tuple[Any, Numbers]]
     recurrent: Callable[[CellWeights, Any, Numbers], Any]
+
+
+def before(others: Numbers, product: Any) -> Numbers:
+    """The gradients of a carry: of h what the product and the rest of the cell give it."""
+    return product if others[0] is None else others[0] + product, *others[1:]
 
 
 def _plain_cell(activation: Callable[[Any], Any], slope: Callable[[Any], Any]) -> CellRule:
     """Return h' = activation(W x + R h + b). Its output is all it keeps."""
 
-    def step(p: ops.RNNParams, w: CellWeights, share: Any, carry: Numbers) -> tuple[Numbers, Numbers]:
-        h = activation(share + w.layout.project(w.h2h, carry[0]))
+    def step(p: ops.RNNParams, w: CellWeights, share: Any, recurrent: Any, carry: Numbers) -> tuple[Numbers, Numbers]:
+        h = activation(share + recurrent)
         return (h,), (h,)
 
     def back(p: ops.RNNParams, w: CellWeights, residuals: Numbers, h: Any, grads: Numbers) -> tuple[Any, Numbers]:
-        dgates = grads[0] * slope(residuals[0])
-        return dgates, (w.layout.project(w.h2h, dgates),)
+        return grads[0] * slope(residuals[0]), (None,)
 
     return CellRule(_both_biases, step, back, lambda w, dgates, residuals: dgates)
 
@@ -77,9 +82,9 @@ def _both_biases(w: CellWeights) -> Any:
     return w.i2h_bias + w.h2h_bias
 
 
-def _lstm_step(p: ops.RNNParams, w: CellWeights, share: Any, carry: Numbers) -> tuple[Numbers, Numbers]:
-    h, c = carry
-    i, f, g, o = w.layout.parts(share + w.layout.project(w.h2h, h), 4)
+def _lstm_step(p: ops.RNNParams, w: CellWeights, share: Any, recurrent: Any, carry: Numbers) -> tuple[Numbers, Numbers]:
+    c = carry[1]
+    i, f, g, o = w.layout.parts(share + recurrent, 4)
     i, f, g, o = sigmoid(i), sigmoid(f), tanh(g), sigmoid(o)
     new = clipped(p, f * c + i * g)
     out = o * tanh(new)
@@ -105,7 +110,7 @@ def _lstm_back(p: ops.RNNParams, w: CellWeights, residuals: Numbers, h: Any, gra
         dnew * i * (1 - g * g),
         dout * y * o * (1 - o),
     )
-    return dgates, (w.layout.project(w.h2h, dgates), dnew * f)
+    return dgates, (None, dnew * f)
 
 
 def _bounds(p: ops.RNNParams) -> tuple[float, float] | None:
@@ -131,9 +136,8 @@ def clipped(p: ops.RNNParams, c: Any) -> Any:
     return select(_is_inside(p, bounds, c), c, bound)
 
 
-def _gru_step(p: ops.RNNParams, w: CellWeights, share: Any, carry: Numbers) -> tuple[Numbers, Numbers]:
+def _gru_step(p: ops.RNNParams, w: CellWeights, share: Any, recurrent: Any, carry: Numbers) -> tuple[Numbers, Numbers]:
     (h,) = carry
-    recurrent = w.layout.project(w.h2h, h)
     (share_r, share_z, share_n), (r, z, m) = w.layout.parts(share, 3), w.layout.parts(recurrent, 3)
     r, z, m = sigmoid(share_r + r), sigmoid(share_z + z), m + w.layout.parts(w.h2h_bias, 3)[2]
     n = tanh(share_n + r * m)
@@ -146,7 +150,7 @@ def _gru_back(p: ops.RNNParams, w: CellWeights, residuals: Numbers, h: Any, grad
     dn = dh * (1 - z) * (1 - n * n)
     dr = dn * m * r * (1 - r)
     dz = dh * (h - n) * z * (1 - z)
-    return w.layout.joined(dr, dz, dn), (dh * z + w.layout.project(w.h2h, w.layout.joined(dr, dz, dn * r)),)
+    return w.layout.joined(dr, dz, dn), (dh * z,)
 
 
 def _gru_bias(w: CellWeights) -> Any:

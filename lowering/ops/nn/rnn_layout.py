@@ -64,6 +64,14 @@ class Layout:
 
         return bilinear(multiply, w, x)
 
+    def project_each(self, w: Array, x: Array) -> Array:
+        """Products of plain arrays as `project` makes them: of each w with its x, in one."""
+        a, b = (x, w) if self == BATCH_FIRST else (w, x)
+        numbers = (((2,), (1,)), ((0,), (0,)))
+        return lax.dot_general(
+            a.astype(w.dtype), b.astype(w.dtype), numbers, preferred_element_type=wide_dtype(w.dtype)
+        )
+
     def outer(self, a: Number, like: Number, b: Number) -> Any:
         """The outer product (m, k) of the features, added up over steps and batch, in the dtype of `like`: both
         operands were made from values of that dtype."""

@@ -14,10 +14,13 @@ import pytest
 
 import lowering
 from lowering.ops.nn import rnn as rules
+from lowering.ops.nn.rnn_layout import BATCH_FIRST, FEATURES_FIRST, Layout
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, LoweringError, ParamError
+from tests.ops import test_ladder  # noqa: F401  # it has the rungs
 from tests.support.comparison import assert_close
-from tests.support.traced import evaluated
+from tests.support.traced import Traced, evaluated
+from tests.support.walk import climb
 
 KEY = jax.random.key(3)
 
@@ -239,6 +242,50 @@ def test_both_layouts_agree(mode: str, params: dict[str, Any], monkeypatch: pyte
         found.append(traced.lower().compile()(args))
     assert programs[0] != programs[1]
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), *found)
+
+
+@pytest.mark.parametrize("layout", [FEATURES_FIRST, BATCH_FIRST])
+@pytest.mark.parametrize(
+    ("mode", "params"),
+    [
+        ("rnn_relu", {"num_layers": 4}),
+        ("gru", {"num_layers": 3, "use_sequence_length": True, "p": 0.5, "state_outputs": True}),
+        ("lstm", {"num_layers": 2, "p": 0.5, "state_outputs": True}),
+        (
+            "lstm",
+            {"num_layers": 3, "use_sequence_length": True, "lstm_state_clip_min": -0.2, "lstm_state_clip_max": 0.1},
+        ),
+    ],
+)
+def test_a_wavefront_of_layers_computes_the_same(
+    mode: str, params: dict[str, Any], layout: Layout, monkeypatch: pytest.MonkeyPatch
+):
+    """Values and gradients, of states and weights, too, in as many dependent steps as there are diagonals."""
+    monkeypatch.setattr(rules, "_layout", lambda p, data: layout)
+    symbol = rnn(mode, **params)
+    args = draw(symbol, data=(5, 4, 3))
+    names = [name for name in args if name != "r_sequence_length"]
+    if "use_sequence_length" in params:
+        args["r_sequence_length"] = np.array([2, 5, 1, 4], np.float32)
+    rng = np.random.RandomState(2)
+    heads = [rng.uniform(-1, 1, shape).astype(np.float32) for shape in symbol.infer_shape(r_data=(5, 4, 3))[1]]
+    found, lengths = [], []
+    for waves in ((), ("cpu",)):
+        monkeypatch.setattr(rules, "WAVES", waves)
+        grad = lowering.grad_fn(symbol, names, platform="cpu")
+        traced = Traced(lambda a, grad=grad: grad(a, key=KEY, head_grads=heads)[:2], args)
+        scans = [equation.params for equation in traced.closed.jaxpr.eqns if equation.primitive.name == "scan"]
+        lengths.append([scan["length"] for scan in scans if "dot_general" in str(scan["jaxpr"])])
+        found.append(traced.evaluated(args))
+    assert lengths == [[5] * 2 * params["num_layers"], [5 + params["num_layers"] - 1] * 2]
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), *found)
+
+
+@pytest.mark.slow("climbs the ladder")
+def test_a_wavefront_of_layers_computes_what_mxnet_does(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(rules, "WAVES", ("cpu",))
+    for name in ("value_equals_mxnet", "gradient_equals_mxnet"):
+        climb("RNN", "all", only=name)
 
 
 def test_lengths_get_a_zero_gradient():
