@@ -20,6 +20,7 @@ from lowering.core.rules import lowers as lowers
 from lowering.core.rules import lowers_custom as lowers_custom
 from lowering.host.staged import effort as effort
 from lowering.initializer import init_params as init_params
+from lowering.lanes.in_lanes import in_lanes as in_lanes
 from lowering.messages.migration_hints import unknown_attribute as _unknown_attribute
 from lowering.serving.predictor import Predictor as Predictor
 from lowering.xla.host_memory import keep_memory as keep_memory
@@ -77,6 +78,7 @@ __all__ = [
     "explain",
     "export_program",
     "grad_fn",
+    "in_lanes",
     "init_params",
     "initializer",
     "keep_memory",

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import jax
+import numpy as np
 
 from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
@@ -22,9 +23,11 @@ from lowering.executor.gradient_names import Call, GradientNames, forward_calls
 from lowering.host.numpy_keys import folded_in
 from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Account, Staged
+from lowering.lanes.in_lanes import InLanes, may_pay
 from lowering.xla.compile_options import jit
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.inspect.fixed_inputs import fixed_inputs
+from symjax_nnvm.inspect.roles import learned_variables
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.passes.plan_memory import BAD_STORAGE, EXTERNAL_STORAGE, plan_memory
 from symjax_nnvm.pipeline import Options
@@ -168,7 +171,10 @@ class ExecutorFunctions:
             reported = self._seen(program, program.forward_steps, env) if monitored else []
             return outputs, self._listed(new_aux), residuals, reported
 
-        return self._jit(("forward_keeping", is_train, monitored), forward_keeping)
+        def samples(args: Arrays, aux: Arrays, randomness: Randomness) -> dict[str, jax.Array]:
+            return self._data(args)
+
+        return self._jit(("forward_keeping", is_train, monitored), forward_keeping, samples)
 
     def backward(self, is_train: bool, donate: bool = False, monitored: bool = False) -> Callable[..., Any]:
         """Return (args, outputs, residuals, randomness, head gradients, old gradients to add to, aux) → (gradients, new
@@ -200,7 +206,13 @@ class ExecutorFunctions:
             reported = self._seen(program, program.backward_steps, env) if monitored else []
             return self._add(grads, old, onto), program.collect_states(env), reported
 
-        return self._jit(("backward", is_train, donate, monitored), backward, donate_argnums=(5,) if donate else ())
+        def samples(
+            args: Arrays, outputs: Arrays, residuals: Any, randomness: Randomness, heads: Any, old: Any, *_: Any
+        ):
+            return _of_rows(self._data(args), outputs=outputs, heads=heads, old=self._of_data(old))
+
+        which = "backward", is_train, donate, monitored
+        return self._jit(which, backward, samples, donate_argnums=(5,) if donate else ())
 
     def forward_backward(self, donate: bool = False) -> Callable[..., Any]:
         """Return (args, aux, randomness, head gradients, old gradients) → (outputs, gradients, new states)."""
@@ -211,9 +223,16 @@ class ExecutorFunctions:
             outputs, grads, new_aux = program(self._args(args), self._aux(aux), _key(randomness), heads, onto)
             return outputs, self._add(grads, old, onto), self._listed(new_aux)
 
-        return self._jit(("forward_backward", donate), forward_backward, donate_argnums=(4,) if donate else ())
+        def samples(args: Arrays, aux: Arrays, randomness: Randomness, heads: Any, old: Any) -> dict[str, jax.Array]:
+            return _of_rows(self._data(args), heads=heads, old=self._of_data(old))
 
-    def _jit(self, which: Any, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+        which = "forward_backward", donate
+        return self._jit(which, forward_backward, samples, donate_argnums=(4,) if donate else ())
+
+    def _jit(
+        self, which: Any, function: Callable[..., Any], samples: Callable[..., Any] | None = None, **options: Any
+    ) -> Callable[..., Any]:
+        """Return a function, jitted. samples: as `InLanes` takes it, of one that may run in lanes."""
         jitted = self._jitted.get(which)
         if jitted is None:
             options["whole"] = not self.in_segments
@@ -223,8 +242,25 @@ class ExecutorFunctions:
                 compiled = jitted
                 traces = self.traces.setdefault(which, OpenTraces(self.symbol.outputs))
                 jitted = Staged(function, lambda _: compiled, [self.account], open_traces=traces)
+            elif options["whole"] and not self.quick and samples is not None:
+                left = 2 if which[0] == "forward_keeping" else None
+                jitted = InLanes(function, jitted, samples, may_pay=may_pay([self.symbol]), left=left)
             self._jitted[which] = jitted
         return jitted
+
+    def ways(self) -> list[str]:
+        """Return lines of text: how the calls of each batch's shapes run that train."""
+        return [line for run in self._jitted.values() if isinstance(run, InLanes) for line in run.ways()]
+
+    @cached_property
+    def _learned(self) -> set[str]:
+        return {node.name for node in learned_variables(self.symbol)}
+
+    def _data(self, args: Arrays) -> dict[str, jax.Array]:
+        return {name: array for name, array in self._args(args).items() if name not in self._learned}
+
+    def _of_data(self, grads: Sequence[Any]) -> list[Any]:
+        return [grad for name, grad in zip(self.wrt, grads, strict=True) if name not in self._learned]
 
     # -- lists, names and slots ------------------------------------------------------------------------------------
 
@@ -276,6 +312,13 @@ class ExecutorFunctions:
     @cached_property
     def _gradient_calls(self) -> list[Call]:
         return GradientNames(self.program(True, monitored=True)).calls()
+
+
+def _of_rows(data: dict[str, jax.Array], **lists: Sequence[Any]) -> dict[str, jax.Array]:
+    """Return data, and those arrays of lists that have as many rows."""
+    rows = {np.shape(array)[:1] for array in data.values()}
+    others = {f"{name} {i}": array for name, arrays in lists.items() for i, array in enumerate(arrays)}
+    return data | {n: a for n, a in others.items() if a is not None and np.shape(a) and rows == {np.shape(a)[:1]}}
 
 
 def _key(randomness: Randomness) -> jax.Array | None:

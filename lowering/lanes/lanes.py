@@ -76,16 +76,37 @@ class Summands(NamedTuple):
     of_lanes: list[Any]
 
 
+class Parts:
+    """Stands for a result that stays where it was computed, for a function that runs in the same lanes.
+
+    lanes: whose result it is. shape, dtype: of the whole. of_lanes: what each lane has of it.
+    """
+
+    def __init__(self, lanes: Lanes, kind: _Kind, aval: Any, of_lanes: Sequence[jax.Array]):
+        self.lanes, self.kind, self.shape, self.dtype, self.of_lanes = lanes, kind, aval.shape, aval.dtype, of_lanes
+
+    def whole(self) -> jax.Array:
+        """Return the result as one array."""
+        return jnp.asarray(added(_joined(self.kind, [*map(np.asarray, self.of_lanes)])))
+
+
+_running = threading.Lock()
+"""Held while lanes run: two functions at once, with one worker in each lane, could wait for each other for ever."""
+
+
 class Lanes:
     """A function of arrays of fixed shapes and dtypes, computed in several lanes.
 
-    is_split: for each leaf of the arguments, whether it has the samples along axis 0. for_calls: only a function
-    with calls of a library is split; XLA's own operators share the cores as well. Raises Unsplit.
+    is_split: for each leaf of the arguments, whether it has the samples along axis 0; what is `Parts` has them where it
+    has. for_calls: only a function with calls of a library is split; XLA's own operators share the cores as well.
+    left: the result whose arrays stay in the lanes, as `Parts`. Raises Unsplit.
 
     Attributes:
         work: bytes of the results that one lane computes on its samples.
+        summands: bytes of the results that are sums.
         sums: how often the lanes synchronise.
         bytes: what the programs of all lanes keep, by an estimate.
+        refused: why nothing that reads its `Parts` runs in lanes.
     """
 
     def __init__(
@@ -95,31 +116,42 @@ class Lanes:
         is_split: Sequence[bool],
         count: int,
         for_calls: bool = False,
+        left: int | None = None,
     ):
         self.count, self._places = count, _places(count)
-        closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+        closed, shapes = jax.make_jaxpr(function, return_shape=True)(*jax.tree.map(_of_whole, arguments))
         if for_calls and all(equation.primitive.name != "library_call" for equation in closed.jaxpr.eqns):
             raise Unsplit("no library computes a convolution of it")
-        self._tree = jax.tree.structure(shapes)
+        self._structs, self._tree = jax.tree.flatten(shapes)
+        self._left = [False] * len(self._structs)
+        if left is not None:
+            stays = [jax.tree.map(lambda _, n=n: n == left, result) for n, result in enumerate(shapes)]
+            self._left = jax.tree.leaves(stays)
         leaves = jax.tree.leaves(arguments)
         self._used, equations = _needed(closed.jaxpr)
         self._split = [is_split[i] for i in self._used]
         shortest = [i for i in self._used if is_split[i] and leaves[i].shape[0] % count]
         if shortest:
             raise Unsplit(f"{leaves[shortest[0]].shape[0]} samples are not divided by {count}")
-        self._keys = {n: jax.random.key_impl(leaves[i]) for n, i in enumerate(self._used) if _is_key(leaves[i])}
+        operands = [(leaves[i], closed.in_avals[i]) for i in self._used]
+        keys = {n: jax.random.key_impl(leaf) for n, (leaf, _) in enumerate(operands) if _is_key(leaf)}
+        places = [
+            (leaf.kind.axis, leaf.kind.partial) if isinstance(leaf, Parts) else (0 if split else None, False)
+            for (leaf, _), split in zip(operands, self._split, strict=True)
+        ]
         self._meeting = _Meeting(count)
         call = host_call("lane_sum")
         if call is None:
             raise Unsplit("this JAX calls no Python from programs")
         bind = partial(call, callback=self._meeting)
-        self.work, self.sums, self._kinds = 0, 0, list[_Kind]()
+        self.work, self.summands, self.sums, self._kinds = 0, 0, 0, list[_Kind]()
+        self.refused = ""
         self.bytes = count * bytes_of_program(closed.jaxpr)
 
         def of_lane(number: jax.Array, *arrays: jax.Array) -> list[jax.Array]:
             lane = Lane(count, number, bind)
-            operands = [Piece(array, 0 if split else None) for array, split in zip(arrays, self._split, strict=True)]
-            for n, impl in self._keys.items():
+            operands = [Piece(array, *place) for array, place in zip(arrays, places, strict=True)]
+            for n, impl in keys.items():
                 operands[n].array = jax.random.wrap_key_data(operands[n].array, impl=impl)
             every = {closed.jaxpr.invars[i]: piece for i, piece in zip(self._used, operands, strict=True)}
             nothing = Piece(None)
@@ -127,30 +159,30 @@ class Lanes:
             results = run(lane, closed.jaxpr, closed.consts, pieces, equations)
             self.work, self.sums = lane.work, lane.sums
             self._kinds = [_Kind(piece.axis, piece.partial) for piece in results]
+            self.summands = sum(piece.array.nbytes for piece in results if piece.partial)
             return [piece.array for piece in results]
 
         self._function = jit(of_lane, platform="cpu")
-        self._leaves = [
-            _host_shape(closed.in_avals[i], split, count) for i, split in zip(self._used, self._split, strict=True)
+        self._operands = [
+            _struct_of_lane(*operand, split, count) for operand, split in zip(operands, self._split, strict=True)
         ]
         self._lowered = [self._lower(place) for place in self._places]
         self._programs: list[Any] = []
         self._threads = ThreadPoolExecutor(count, "lane")  # they end with this object
-        self._begun: list[Future[list[np.ndarray]]] = []
-        self._running = threading.Lock()
+        self._begun: list[Future[list[Any]]] = []
 
     def _lower(self, place: SingleDeviceSharding) -> Any:
         number = jax.ShapeDtypeStruct((), jnp.int32, sharding=place)
-        arrays = [jax.ShapeDtypeStruct(shape, dtype, sharding=place) for shape, dtype in self._leaves]
+        arrays = [jax.ShapeDtypeStruct(shape, dtype, sharding=place) for shape, dtype in self._operands]
         return self._function.lower(number, *arrays)
 
     def __call__(self, *arguments: Any) -> Any:
         """Return the function's results, when they are computed, on the device of the first of JAX's arrays among the
-        arguments; in place of a sum its `Summands`."""
+        arguments; in place of a sum its `Summands`, of what stays in the lanes its `Parts`."""
         leaves = jax.tree.leaves(arguments)
         home = next(leaf.sharding for leaf in leaves if isinstance(leaf, jax.Array))
-        arrays = [_on_host(leaves[i]) for i in self._used]
-        with self._running:
+        arrays = [_on_host(leaves[i], dtype) for i, (_, dtype) in zip(self._used, self._operands, strict=True)]
+        with _running:
             while self._lowered:  # one after the other: a compiler's memory is more than a step's
                 self._programs.append(Awaited(self._lowered[0].compile(), lambda: None))
                 del self._lowered[0]
@@ -166,27 +198,35 @@ class Lanes:
             if first:
                 raise first[0]
             parts = [lane.result() for lane in lanes]
+        of_results = [*zip(self._kinds, self._structs, self._left, zip(*parts, strict=True), strict=True)]
+        joined = jax.device_put([None if stays else _joined(kind, p) for kind, _, stays, p in of_results], home)
         results = [
-            self._joined(kind, pieces) for kind, pieces in zip(self._kinds, zip(*parts, strict=True), strict=True)
+            Parts(self, kind, struct, pieces) if stays else array
+            for array, (kind, struct, stays, pieces) in zip(joined, of_results, strict=True)
         ]
-        return jax.tree.unflatten(self._tree, jax.device_put(results, home))
+        return jax.tree.unflatten(self._tree, results)
 
-    def _run(self, number: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def _run(self, number: int, arrays: Sequence[np.ndarray | Parts]) -> list[Any]:
         try:
             place = self._places[number]
-            operands = [np.asarray(number, np.int32)]
+            operands: list[Any] = [np.asarray(number, np.int32)]
             for array, split in zip(arrays, self._split, strict=True):
+                if isinstance(array, Parts):
+                    operands.append(array.of_lanes[number])
+                    continue
                 rows = array.shape[0] // self.count if split else 0
                 operands.append(array[number * rows : (number + 1) * rows] if split else array)
-            return [np.asarray(result) for result in self._programs[number](*jax.device_put(operands, place))]
+            results = self._programs[number](*jax.device_put(operands, place))
+            return [result if stays else np.asarray(result) for result, stays in zip(results, self._left, strict=True)]
         except BaseException:
             self._meeting.barrier.abort()
             raise
 
-    def _joined(self, kind: _Kind, pieces: Sequence[np.ndarray]) -> Any:
-        if kind.partial:
-            return Summands([*pieces])
-        return pieces[0] if kind.axis is None else np.concatenate(pieces, kind.axis)
+
+def _joined(kind: _Kind, pieces: Sequence[np.ndarray]) -> Any:
+    if kind.partial:
+        return Summands([*pieces])
+    return pieces[0] if kind.axis is None else np.concatenate(pieces, kind.axis)
 
 
 def added(results: Any) -> Any:
@@ -213,15 +253,23 @@ def _needed(jaxpr: Any) -> tuple[list[int], list[Any]]:
     return [i for i, variable in enumerate(jaxpr.invars) if variable in needed], equations[::-1]
 
 
+def _of_whole(leaf: Any) -> Any:
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if isinstance(leaf, Parts) else leaf
+
+
 def _is_key(leaf: Any) -> bool:
-    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _on_host(leaf: jax.Array) -> np.ndarray:
-    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+def _on_host(leaf: Any, dtype: Any) -> np.ndarray | Parts:
+    if isinstance(leaf, Parts):
+        return leaf
+    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf, dtype)
 
 
-def _host_shape(kind: Any, split: bool, count: int) -> tuple[tuple[int, ...], Any]:
+def _struct_of_lane(leaf: Any, aval: Any, split: bool, count: int) -> tuple[tuple[int, ...], Any]:
     """Return the shape and dtype in which a lane gets an argument."""
-    data = jax.eval_shape(jax.random.key_data, kind) if _is_key(kind) else kind
+    if isinstance(leaf, Parts):
+        return leaf.of_lanes[0].shape, leaf.of_lanes[0].dtype
+    data = jax.eval_shape(jax.random.key_data, aval) if _is_key(leaf) else aval
     return ((data.shape[0] // count, *data.shape[1:]) if split else data.shape), data.dtype

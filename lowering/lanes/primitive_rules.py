@@ -82,7 +82,7 @@ def _linear(lane: Lane, equation: Any, pieces: list[Piece]) -> list[Piece] | Non
         return None
     match equation.primitive.name:
         case "add" | "add_any" | "sub":
-            fits = not others or lane.in_loop
+            fits = True
         case "mul" | "dot_general":
             fits = len(partial) == 1
         case "div":

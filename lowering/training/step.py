@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from lowering.lanes.lanes import added
 from lowering.norms import norm
 from lowering.optim.optimizers import Optimizer
 from lowering.sharding.placement import DEFAULT_PLACEMENT, Placement
@@ -43,8 +44,11 @@ class TrainingStep(NamedTuple):
 
     def step(self, state: TrainState, batch: Batch) -> tuple[TrainState, list[jax.Array]]:
         """Return the next state and the outputs."""
-        results = self.gradients(state, batch)
-        return self.update(batch[self.inputs.data[0]].shape[0], state, results)
+        return self.update_by_lanes(self.gradients(state, batch), state, batch)
+
+    def update_by_lanes(self, results: Any, state: TrainState, batch: Batch) -> tuple[TrainState, list[jax.Array]]:
+        """Return the next state and the outputs, by the results of `gradients`, or what `Lanes` make of these."""
+        return self.update(batch[self.inputs.data[0]].shape[0], state, added(results))
 
 
 def make_step(

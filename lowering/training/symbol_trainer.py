@@ -21,6 +21,7 @@ from lowering.host.numpy_keys import folded_in
 from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Staged, checked_effort
 from lowering.initializer import init_params
+from lowering.lanes.in_lanes import InLanes, may_pay
 from lowering.messages.arguments import (
     as_array,
     compute_dtype_of,
@@ -41,7 +42,6 @@ from lowering.training.evaluation import Evaluation
 from lowering.training.fit import CheckFinite, Run
 from lowering.training.history import History
 from lowering.training.inputs import Batch, find_inputs
-from lowering.training.lane_steps import LaneSteps, parse_lanes
 from lowering.training.placing import first_optimizer_state, first_value, on_host, put_batch, put_whole
 from lowering.training.processes import on_first
 from lowering.training.state import TrainState
@@ -106,7 +106,8 @@ class Trainer:
         effort: how the step is made: "auto", "quick" or "full", as in `lowering.effort`; None for the effort of the
             block around a step. With checkpoints, and over a mesh, it is "full".
         lanes: "auto": on a CPU each core computes samples of its own where an estimate says that this is faster; "off":
-            never; a number: that many lanes, wherever the network can be split. `ways()` lists the steps that are.
+            never; a number: that many lanes, wherever the network can be split; None: as the block around a step says
+            (`lowering.in_lanes`). `ways()` lists the steps that are.
 
     Attributes:
         state: the `TrainState`; None before `init`.
@@ -139,7 +140,7 @@ class Trainer:
         data_axis: str | Sequence[str] = DATA_AXIS,
         batch_statistics: BatchStatistics = "global",
         effort: str | None = None,
-        lanes: str | int = "auto",
+        lanes: str | int | None = None,
     ):
         self.symbol = require_symbol(symbol, "Trainer")
         self.inputs = find_inputs(symbol, data_names, label_names)
@@ -174,11 +175,17 @@ class Trainer:
         whole, evaluated = self.program.program.segments is None, replace(options, is_train=False, wrt=None)
         step = step_of(partial(programs.gradient, options))
         self.step_fn = jit(under_auto_axes(step.step), whole=whole, donate_argnums=0)
-        count = parse_lanes(lanes)
-        in_lanes = whole and mesh is None and count != 1 and self.program.program.platform == "cpu"
-        self._lanes = LaneSteps(step, self.step_fn, count) if in_lanes else None
+        self._lanes = InLanes(
+            step.gradients,
+            self.step_fn,
+            lambda _, batch: batch,
+            lanes=lanes,
+            may_pay=may_pay([computed]),
+            finish=jit(step.update_by_lanes, donate_argnums=1),
+            fixed=True,
+        )
         self._evaluation = Evaluation(programs, self.inputs, evaluated, self.placement)
-        self._compiled: StepFunction = self._lanes or self.step_fn
+        self._compiled: StepFunction = self._lanes if whole and mesh is None else self.step_fn
         self._step: StepFunction = self._compiled
         effort = checked_effort(effort)
         first = first_options(options)
@@ -380,13 +387,12 @@ class Trainer:
     def ways(self) -> list[str]:
         """Return lines of text: the batches of past steps, how each runs, and when it will be compiled further."""
         ways = self._step.ways() if isinstance(self._step, Staged) else ["all steps: compiled"]
-        return ways + (self._lanes.ways() if self._lanes else [])
+        return ways + self._lanes.ways()
 
     def compile_fully(self) -> None:
         """Compile every step from now on fully, so that a resumed run computes the bits of an uninterrupted one."""
         self._step = self._compiled
-        if self._lanes is not None:
-            self._lanes.at_once()
+        self._lanes.at_once()
 
     @with_migration_hints("Trainer.fit", _FIT)
     def fit(

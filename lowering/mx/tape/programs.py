@@ -13,6 +13,8 @@ import jax.numpy as jnp
 
 from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Staged
+from lowering.lanes.in_lanes import InLanes, may_pay
+from lowering.lanes.lanes import added
 from lowering.mx.ndarray.cells import LateCell
 from lowering.mx.tape import policy
 from lowering.mx.tape.backward import Place, Row, Tape, leaf_gradients
@@ -20,6 +22,7 @@ from lowering.mx.tape.expressions import Expression, is_wide
 from lowering.mx.tape.recording import Call, Leaf
 from lowering.mx.tape.waiting import WaitingCall, WaitingGradients, running
 from lowering.xla.compile_options import jit
+from symjax_nnvm.inspect.roles import learned_variables
 from symjax_nnvm.recent import Recent
 
 _seen: Recent[Any, _TapeProgram] = Recent(policy.KEPT_TAPES)
@@ -151,10 +154,14 @@ class _TapeProgram:
         self._accounts = [block.account for block in of_blocks if block is not None and block.account is not None]
         """Of the functions whose first calls these are."""
         quick = bool(self._accounts)
+        self._learned = [{node.name for node in learned_variables(function.symbol)} for function in functions]
+        self._may_pay = may_pay([function.symbol for function in functions])
         compiled = any(of_blocks) and not quick
         compiles = lambda kept: jit(self._run, quick=quick, kept=kept)  # noqa: E731
         self.run = (
-            jit(self._run) if compiled else Staged(self._run, compiles, self._accounts or None, open_traces=traces)
+            InLanes(self._run, jit(self._run), self._samples, may_pay=self._may_pay)
+            if compiled
+            else Staged(self._run, compiles, self._accounts or None, open_traces=traces)
         )
         self._with_updates: dict[Any, Callable[..., Any]] = {}
         self._asked: Recent[Any, int] = Recent(policy.KEPT_TAPES)
@@ -177,13 +184,34 @@ class _TapeProgram:
         if len(self._with_updates) == policy.UPDATES or (self._with_updates and times <= policy.UPDATED_OFTEN):
             return None
 
-        def run(run_arguments: Any, kept_arrays: Any, given_away: Any) -> Any:
-            computed = self._run(*run_arguments)
-            return computed, update([computed[0][number] for number in numbers], kept_arrays, given_away)
+        def computed(run_arguments: Any, kept_arrays: Any, given_away: Any) -> Any:
+            return self._run(*run_arguments)
 
-        program = jit(run, donate_argnums=2 if donate else ())
+        def updated(results: Any, run_arguments: Any, kept_arrays: Any, given_away: Any) -> Any:
+            gradients, outputs = added(results)
+            new_values = update([gradients[number] for number in numbers], kept_arrays, given_away)
+            return (gradients, outputs), new_values
+
+        def run(*arguments: Any) -> Any:
+            return updated(computed(*arguments), *arguments)
+
+        whole, finish = (jit(run, donate_argnums=2 if donate else ()), jit(updated, donate_argnums=3 if donate else ()))
+        samples = lambda run_arguments, *_: self._samples(*run_arguments)  # noqa: E731
+        program = InLanes(computed, whole, samples, may_pay=self._may_pay, finish=finish)
         self._with_updates[key] = jitted = lambda run_arguments, arrays: program(run_arguments, *arrays)
         return jitted
+
+    def _samples(self, all_facts: Sequence[_Given], head_grads: Sequence[jax.Array | None]) -> dict[str, jax.Array]:
+        """Return what calls are given that is not learned, and the gradients of the heads."""
+        calls = enumerate(zip(self._functions, all_facts, self._learned, strict=True))
+        pairs = [
+            (f"{name} of call {i}", value)
+            for i, (function, facts, learned) in calls
+            for name, value in zip(function.names, facts.values, strict=True)
+            if name not in learned
+        ]
+        pairs += [(f"head gradient {i}", gradient) for i, gradient in enumerate(head_grads)]
+        return {name: value for name, value in pairs if value is not None}
 
     def _run(
         self, all_facts: Sequence[_Given], head_grads: Sequence[jax.Array | None]

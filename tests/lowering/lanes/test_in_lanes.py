@@ -1,4 +1,4 @@
-"""Steps in lanes: each core computes samples of its own, and the results are those of the whole batch."""
+"""Whatever trains runs in lanes: each core computes samples of its own, and the results are those of the whole."""
 
 # Some calls are wrong on purpose.
 # pyright: reportArgumentType=false
@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowering import Trainer
+import lowering
+from lowering import Trainer, mx
 from lowering.lanes.lanes import Lanes
-from symjax_nnvm import TrainingError
+from lowering.mx.executor import Executor
 from symjax_nnvm import symbol as sym
+from symjax_nnvm.errors import CallError
 from tests.lowering.training.networks import classifier, convolutional, images, points, values
 
 pytestmark = pytest.mark.usefixtures("compiled_fully")
@@ -30,6 +32,12 @@ def branched() -> sym.Symbol:
     net = sym.FullyConnected(net, num_hidden=2, name="fc")
     head = sym.SoftmaxOutput(net, normalization="valid", use_ignore=True, ignore_label=1, name="softmax")
     return sym.Group([head, sym.MakeLoss(sym.sum(sym.square(net)), grad_scale=0.1, name="loss"), sym.BlockGrad(net)])
+
+
+def branchless() -> sym.Symbol:
+    """A network of drawn zeros that normalises nothing."""
+    net = sym.Dropout(sym.Flatten(sym.Variable("data")), p=0.3, name="drop")
+    return sym.SoftmaxOutput(sym.FullyConnected(net, num_hidden=2, name="fc"), name="softmax")
 
 
 def trained(net: sym.Symbol, batch: dict[str, np.ndarray], lanes: Any, steps: int = 2) -> tuple[Trainer, Any]:
@@ -69,14 +77,13 @@ def test_what_cannot_be_split_runs_as_the_whole_and_says_why():
     mixed = sym.MakeLoss(sym.sort(sym.FullyConnected(sym.Variable("data"), num_hidden=2), axis=0, name="by_sample"))
     trainer, _ = trained(mixed, {"data": points(4)["data"]}, 2, steps=1)
     assert trainer.ways()[-1].endswith("by_sample: sort mixes samples")
-    trainer, _ = trained(classifier(), points(4), "auto", steps=1)
-    assert "not in lanes" in trainer.ways()[-1]
+    trainer, _ = trained(convolutional(), images(), "auto", steps=1)
+    assert "not in lanes: no library" in trainer.ways()[-1]
 
 
 @pytest.mark.slow("compiles")
 def test_a_lane_that_fails_or_an_interrupt_ends_the_others(monkeypatch: pytest.MonkeyPatch):
     trainer, _ = trained(convolutional(), images(), 2, steps=1)
-    assert trainer._lanes is not None
     [lanes] = trainer._lanes._lanes.values()
     assert isinstance(lanes, Lanes)
     lanes._programs[0], first = lambda *_: 1 / 0, lanes._programs[0]
@@ -100,7 +107,6 @@ def test_a_lane_that_fails_or_an_interrupt_ends_the_others(monkeypatch: pytest.M
 @pytest.mark.slow("compiles")
 def test_lanes_count_among_kept_programs_and_end_with_the_trainer():
     trainer, _ = trained(convolutional(), images(), 2, steps=1)
-    assert trainer._lanes is not None
     [(key, kept)] = trainer._lanes._kept.items()
     assert kept.bytes > 2e6
     count = threading.active_count()
@@ -114,6 +120,90 @@ def test_lanes_count_among_kept_programs_and_end_with_the_trainer():
 
 
 def test_a_wrong_number_of_lanes_is_told():
-    for wrong in (0, -1, 1.5, "on", None):
-        with pytest.raises(TrainingError, match="Wrong lanes"):
+    for wrong in (0, -1, 1.5, True, "on"):
+        with pytest.raises(CallError, match="Wrong lanes"):
             Trainer(classifier(), lanes=wrong)
+    with pytest.raises(CallError, match="Wrong lanes"), lowering.in_lanes(None):
+        pass
+
+
+def by_module(net: sym.Symbol) -> tuple[dict[str, Any], list[str]]:
+    """A parameter's way through two steps of `Module`, gradients and update."""
+    batch = images()
+    shapes = {name: value.shape for name, value in batch.items()}
+    module = mx.mod.Module(net)
+    module.bind([("data", shapes["data"])], [("softmax_label", shapes["softmax_label"])])
+    module.init_params(mx.init.Xavier())
+    module.init_optimizer(optimizer_params={"learning_rate": 0.1})
+    for _ in range(2):
+        module.forward_backward(mx.io.DataBatch([batch["data"]], [batch["softmax_label"]]))
+        module.update()
+    args, aux = module.get_params()
+    bound = module._bound
+    assert isinstance(bound, Executor)
+    return {**args, **aux}, [*lowering.explain(bound.held).ways[1:]]
+
+
+def by_executor(net: sym.Symbol) -> tuple[dict[str, Any], list[str]]:
+    """Gradients of one pass forward and two backward, which are added up, and of the data."""
+    batch = images()
+    executor = lowering.simple_bind(net, grad_req="add", **{name: value.shape for name, value in batch.items()})
+    for name, array in executor.arg_dict.items():
+        executor.arg_dict[name] = batch.get(name, np.sin(np.arange(array.size, dtype="f")).reshape(array.shape))
+    [outputs] = executor.forward(True)
+    executor.backward()
+    executor.backward()
+    grads = {f"{name} grad": array for name, array in executor.grad_dict.items() if array is not None}
+    return {**grads, **executor.aux_dict, "outputs": outputs}, [*lowering.explain(executor).ways[1:]]
+
+
+def by_block(norm: bool) -> tuple[dict[str, Any], list[str]]:
+    """Parameters after two steps of a hybridised block: as one program, or with a batch norm as one forward and one
+    backward."""
+    block = mx.gluon.nn.HybridSequential(prefix="net_")
+    with block.name_scope():
+        block.add(mx.gluon.nn.Conv2D(4, 3, use_bias=False))
+        if norm:
+            block.add(mx.gluon.nn.BatchNorm())
+        block.add(mx.gluon.nn.Activation("relu"), mx.gluon.nn.Dense(2))
+    block.initialize(mx.init.Xavier())
+    block.hybridize()
+    loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+    loss.hybridize()
+    trainer = mx.gluon.Trainer(block.collect_params(), "sgd", {"learning_rate": 0.1})
+    data, label = (mx.nd.array(value) for value in images().values())
+    for _ in range(2):
+        with mx.autograd.record():
+            outputs = loss(block(data), label)
+        outputs.backward()
+        trainer.step(8)
+    assert block._cached_op is not None
+    ways = [way for _, kept in block._cached_op._ways.items() for way in kept.full.ways()]
+    return {name: parameter.data() for name, parameter in block.collect_params().items()}, ways
+
+
+@pytest.mark.slow("compiles networks for each lane")
+@pytest.mark.parametrize(
+    ("door", "count", "meets"),
+    [
+        (lambda: by_module(convolutional()), 4, [2]),
+        (lambda: by_module(branchless()), 2, [0]),
+        (lambda: by_executor(convolutional()), 2, [1, 1]),
+        (lambda: by_block(True), 2, [1, 1]),
+        (lambda: by_block(False), 2, []),
+    ],
+    ids=["module", "module, dropout", "executor", "block", "block without states"],
+)
+def test_every_door_trains_in_lanes_as_the_whole_does(door: Any, count: int, meets: list[int]):
+    def trained_in(lanes: Any) -> tuple[dict[str, np.ndarray], list[str]]:
+        with lowering.in_lanes(lanes):
+            mx.random.seed(0)
+            arrays, ways = door()
+        return {name: np.asarray(getattr(array, "value", array)) for name, array in arrays.items()}, ways
+
+    expected, none = trained_in("off")
+    ours, ways = trained_in(count)
+    assert none == []
+    assert [way.split(": ")[1] for way in ways] == [f"in {count} lanes, which meet {times} times" for times in meets]
+    for name, value in expected.items():
+        np.testing.assert_allclose(ours[name], value, rtol=1e-4, atol=2e-5, err_msg=name)
