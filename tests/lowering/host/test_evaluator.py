@@ -134,6 +134,15 @@ def test_the_cost_of_loops_is_counted():
     assert 40 < often.microseconds / once.microseconds < 200
 
 
+def test_equal_equations_are_computed_once():
+    closed = jax.make_jaxpr(lambda x: (jnp.exp(x) + jnp.exp(x), x * 0.0, x * -0.0, x * 0.0))(np.ones(3, "f"))
+    evaluator = evaluator_of(closed)
+    assert len(evaluator._calls) == 4 < len(closed.jaxpr.eqns)
+    twice, zero, negative, again = evaluator(np.ones(3, "f"))
+    np.testing.assert_array_equal(twice, 2 * np.exp(np.ones(3, "f")))
+    assert [bool(np.signbit(array[0])) for array in (zero, negative, again)] == [False, True, False]
+
+
 @pytest.mark.slow("has many cases")
 @pytest.mark.parametrize(
     "shape", [(64, 64, 64), (130, 300, 70), (1, 700, 600), (3, 9000, 40), (600, 1, 500), (2000, 300, 1)]
