@@ -16,17 +16,18 @@ from typing import Any, Self, SupportsIndex
 import numpy as np
 
 from symjax_nnvm.check import CheckReport, check
-from symjax_nnvm.errors import ParamsFormatError, plain_list, printable, tells_new_names
+from symjax_nnvm.errors import ParamsFormatError, ParamsMismatchError, plain_list, printable, tells_new_names
 from symjax_nnvm.inspect.roles import data_inputs, learned_variables
 from symjax_nnvm.inspect.summary import Summary, summarize
 from symjax_nnvm.io.files import atomic_writes, path_text
 from symjax_nnvm.io.formats import FORMATS, format_of_name
+from symjax_nnvm.ir.rules.quantized_parameters import way_out_of_mixing
 from symjax_nnvm.mxnet.array_formats import MXNET, SAFETENSORS
 from symjax_nnvm.mxnet.array_names import with_kinds
 from symjax_nnvm.mxnet.find_files import SYMBOL_SUFFIX, as_epoch, prefix_of
 from symjax_nnvm.onnx import find_any_model, to_onnx
 from symjax_nnvm.surgery import cut, dequantized, inference_symbol, replace_head
-from symjax_nnvm.surgery.dequantized import dequantized_arrays, refuse_wrong_ranges
+from symjax_nnvm.surgery.dequantized import dequantized_arrays
 from symjax_nnvm.symbol.call_arguments import expect_arrays, expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.tables import table_html
@@ -50,6 +51,7 @@ class Model:
 
     Raises:
         SymbolTypeError: `net` is no symbol, or `args` or `aux` is no dict.
+        ParamsMismatchError: the network is of 8-bit integers, and the arrays are its float network's, or the other way.
     """
 
     net: Symbol
@@ -61,6 +63,9 @@ class Model:
         expect_arrays(self.args, "args")
         expect_arrays(self.aux, "aux")
         every = {**self.args, **self.aux}
+        names = self.net.list_inputs()
+        if way_out := way_out_of_mixing(set(names).difference(every), every):
+            raise ParamsMismatchError("The arrays are another model's", got=plain_list(list(every)), fix=way_out)
         for kind, names in (("args", self.net.list_arguments()), ("aux", self.net.list_auxiliary_states())):
             object.__setattr__(self, kind, {name: every[name] for name in names if name in every})
 
@@ -223,12 +228,11 @@ class Model:
     def predictor(self, **options: Any) -> Any:
         """Return the `lowering.Predictor` of the model, a function `predict(data=x)`.
 
-        Raises what `lowering.Predictor` raises, and GraphError for the range of an 8-bit parameter that is none.
+        Raises what `lowering.Predictor` raises.
 
         Args:
             options: arguments of `lowering.Predictor`.
         """
-        refuse_wrong_ranges(self.net, self.args)
         return _lowering().Predictor(self.net, self.args, self.aux, **options)
 
     def to_jax_source(

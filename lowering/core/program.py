@@ -29,7 +29,7 @@ from lowering.messages.arguments import misfit, require_key
 from lowering.native.unpromised import UndecidedSizeError
 from lowering.xla.platforms import current_platform
 from symjax_nnvm.errors import LoweringError, NNVMError, OpenSizeError, explain, plain_list
-from symjax_nnvm.ir.attributes import FLossEquivalent
+from symjax_nnvm.ir.attributes import FDequantized, FLossEquivalent
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.listing import InputOption, subgraph, subgraph_variables, variables
@@ -109,7 +109,9 @@ class Program:
         self.needs_key = any(self.draws(step) for step in self.steps if "key" in step.rule.needs)
         self._inside = inside
         self.inference = inference or Inference(graph)
-        self.inference.reads_dtypes |= any({"out_shapes", "out_dtypes"} & set(rule.needs) for rule in rules.values())
+        self.inference.reads_dtypes |= any(
+            op in FDequantized or {"out_shapes", "out_dtypes"}.intersection(rule.needs) for op, rule in rules.items()
+        )
 
     # -- building --------------------------------------------------------------------------------------------------
 

@@ -40,6 +40,8 @@ from symjax_nnvm.errors import (
     listed,
     refuse_unknown,
 )
+from symjax_nnvm.ir.rules.quantized_form import QUANTIZED
+from symjax_nnvm.ir.rules.quantized_parameters import refuse_wrong_parameters
 from symjax_nnvm.ir.types import DType, dtype_name, is_known, shape_from_legacy, shape_from_numpy, shape_to_numpy
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.mirror import Mirror
@@ -245,6 +247,7 @@ def bind(
         ["null"] * len(names) if grads is None else [r if g else "null" for r, g in zip(requests, grads, strict=True)]
     )
     cells = [cell for cell in (*arg_cells, *aux_cells) if cell is not None]
+    refuse_wrong_parameters(names, {cell.name: cell.value for cell in cells if QUANTIZED in cell.name})
     _check_fit(network, cells)
     for arg, grad in zip(arg_cells, grads or (), strict=False):
         if arg and grad and (grad.shape, _held_in(grad)) != (arg.shape, _held_in(arg)):

@@ -35,6 +35,7 @@ from lowering.messages.migration_hints import unknown_attribute
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, did_you_mean, listed
 from symjax_nnvm.inspect.roles import learned_variables
+from symjax_nnvm.ir.rules.quantized_parameters import refuse_wrong_parameters, way_out_of_mixing
 from symjax_nnvm.symbol.symbol import Symbol
 
 Monitor = Callable[[str, jax.Array], None]
@@ -178,6 +179,7 @@ class Executor:
         Raises:
             ExecutorValueError: the graph does not have a name, or a shape is wrong.
         """
+        refuse_wrong_parameters(self._functions.arg_names, arg_params)
         pairs: list[tuple[ArrayCell, Any]] = []
         for params, names, cells, quoted, what in (
             (arg_params, self._functions.arg_names, self._args, '"{}"', "arguments"),
@@ -190,7 +192,8 @@ class Executor:
                 elif not allow_extra_params:
                     prefixed = name.startswith(("arg:", "aux:"))
                     close = "" if prefixed else did_you_mean(name, names, cutoff=0.8)
-                    way = " ".join(filter(None, (_FROM_FILE if prefixed else "", close, _SURPLUS)))
+                    mixed = way_out_of_mixing(set(names).difference(params), [name])
+                    way = mixed or " ".join(filter(None, (_FROM_FILE if prefixed else "", close, _SURPLUS)))
                     raise ExecutorValueError(f"Find name {quoted.format(name)} that is not in the {what}. {way}")
         for cell, array in pairs:
             if np.shape(array) != cell.shape:

@@ -19,6 +19,7 @@ from lowering.host.numpy_keys import key_of_seed
 from lowering.jax_casts import is_narrowed, require_held
 from symjax_nnvm.errors import CallError, LoweringError, NNVMError, close_names, cut, did_you_mean, listed, plain_list
 from symjax_nnvm.inspect.roles import label_variables, learned_variables
+from symjax_nnvm.ir.rules.quantized_parameters import way_out_of_mixing
 from symjax_nnvm.ir.types import DType, dtype_name
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -401,6 +402,9 @@ def _ways_out(symbol: Symbol, args: set[str], aux: set[str], call: str) -> Itera
             "'arg:' and 'aux:' belong to the file: symjax_nnvm.load_checkpoint(prefix, epoch) removes them, "
             "or use matched = symjax_nnvm.match_params(symbol, arrays), then matched.args and matched.aux."
         )
+        return
+    if way_out := way_out_of_mixing(arg_names, surplus):
+        yield way_out
         return
     yield from _about_missing(symbol, missing, surplus, aux, call)
     close = {name for name in surplus if did_you_mean(name, missing, cutoff=0.6)}

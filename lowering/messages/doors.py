@@ -19,12 +19,14 @@ R = TypeVar("R")
 @dataclass(frozen=True)
 class Door:
     """A function as messages have it. called: its name in them. takes: what it takes, in words. call: a call
-    that works. unpacks: one that works for a dict of arrays, where the function takes them by keyword."""
+    that works. unpacks: one that works for a dict of arrays, where the function takes them by keyword. most: how many
+    arguments it takes by position; None: any number."""
 
     called: str
     takes: str
     call: str
     unpacks: str = ""
+    most: int | None = None
 
     def refusal(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallError:
         """Return the error for a call that Python does not bind to the function's parameters."""
@@ -51,7 +53,8 @@ def door_of(called: str, function: Callable[..., Any], without: Collection[str] 
     kinds = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.POSITIONAL_OR_KEYWORD: ""}
     parameters = inspect.signature(function).parameters.values()
     names = [kinds[p.kind] + p.name for p in parameters if p.kind in kinds and p.name not in without]
-    return Door(called, f"{listed(names)} by position", f"block({', '.join(names)})")
+    most = None if any(name.startswith("*") for name in names) else len(names)
+    return Door(called, f"{listed(names)} by position", f"block({', '.join(names)})", most=most)
 
 
 def refuse_unbound(error: TypeError, door: Door, args: Sequence[Any], kwargs: Mapping[str, Any]) -> NoReturn:

@@ -45,6 +45,7 @@ from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import CallError, InferenceError, LoweringError, listed
 from symjax_nnvm.inspect.roles import label_variables
 from symjax_nnvm.io.files import path_text
+from symjax_nnvm.ir.rules.quantized_parameters import refuse_wrong_parameters
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.mxnet.checkpoint import load_checkpoint
 from symjax_nnvm.passes.infer import variable_dtypes
@@ -169,6 +170,7 @@ class Predictor:
         self._wanted = frozenset(self.inputs)
         if {*args, *self.inputs} != set(self.symbol.list_arguments()) or set(aux) != self._states:
             raise misfit(self.symbol, {*args, *self.inputs}, aux, "lowering.Predictor(net, args, aux)")
+        refuse_wrong_parameters(self.symbol.list_arguments(), args)
         arrays = {**args, **aux}
         single, self._placement = on_device(platform), make_placement(mesh, sharding, data_axis, self.symbol)
         if mesh is None:

@@ -10,6 +10,7 @@ from symjax_nnvm.check.report import Findings
 from symjax_nnvm.errors import SymbolTypeError
 from symjax_nnvm.inspect.roles import label_variables, learned_variables
 from symjax_nnvm.io.files import path_text
+from symjax_nnvm.ir.rules.quantized_parameters import way_out_of_mixing, wrong_parameters
 from symjax_nnvm.ir.types import Shape, format_shape, merge_shapes
 from symjax_nnvm.mxnet.array_names import bare_name
 from symjax_nnvm.mxnet.params_files import named_arrays
@@ -46,9 +47,13 @@ def check_missing(symbol: Symbol, arrays: Arrays, input_names: Iterable[str], fi
             reason = "Labels, which only training needs"
             findings.add("label", "note", node.name, reason, fix="symjax_nnvm.inference_symbol(symbol) drops them.")
         elif node in learned and node.name not in inputs:
-            findings.add("missing parameter", "error", node.name, "There is no array for these parameters")
+            reason = "There is no array for these parameters"
+            findings.add("missing parameter", "error", node.name, reason, fix=way_out_of_mixing([node.name], arrays))
         else:
             findings.add("input", "note", node.name, "Data: there is no array of this name, so calls must pass one")
+    for name, problem, details in wrong_parameters(symbol.list_arguments(), arrays):
+        reason = f"The 8-bit parameter {problem}: expected {details['expected']}, got {details['got']}"
+        findings.add("contradiction", "error", name, reason, fix=details["fix"])
     surplus = [name for name in arrays if name not in names]
     structural = any("." in name for name in surplus)
     fix = (

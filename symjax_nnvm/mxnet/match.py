@@ -15,7 +15,7 @@ import numpy as np
 from symjax_nnvm.errors import InferenceError, ParamsMismatchError, plain_list, printable, printable_lines
 from symjax_nnvm.inspect.roles import label_variables, learned_variables
 from symjax_nnvm.ir.attributes import FListInputNames
-from symjax_nnvm.ir.rules.quantized_form import QUANTIZED
+from symjax_nnvm.ir.rules.quantized_parameters import refuse_wrong_parameters, way_out_of_mixing
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.mxnet.array_names import ARG, AUX, bare_name, kind_of
@@ -94,16 +94,14 @@ class ParamsMatch:
         return not (self.missing or self.misshaped or self.ambiguous or self.conflict)
 
     def raise_if_incomplete(self) -> None:
-        """Raise ParamsMismatchError, which lists all faults, unless `ok`."""
+        """Raise ParamsMismatchError, which lists all faults, unless `ok`; GraphError for wrong 8-bit parameters."""
+        refuse_wrong_parameters(self.args, self.args)
         if not self.ok:
             raise ParamsMismatchError(f"The arrays do not fit the symbol.\n{self}\n{self._way_out()}")
 
     def _way_out(self) -> str:
-        floats = {bare_name(name) for name in (*self.surplus, *self.args)}
-        if any(name.endswith(QUANTIZED) and name.removesuffix(QUANTIZED) in floats for name in self.missing):
-            return (
-                "The network is of 8-bit integers, the arrays are floats: symjax_nnvm.dequantized(symbol) takes them."
-            )
+        if way_out := way_out_of_mixing(self.missing, {bare_name(name) for name in (*self.surplus, *self.args)}):
+            return way_out
         if not self.sources:
             return "No name belongs to the symbol: the file is another model's, or its names must be changed first."
         if self.misshaped:

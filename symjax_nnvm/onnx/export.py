@@ -19,6 +19,7 @@ from symjax_nnvm.errors import (
 from symjax_nnvm.inspect.roles import learned_variables
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
+from symjax_nnvm.ir.rules.quantized_parameters import refuse_wrong_parameters, way_out_of_mixing
 from symjax_nnvm.ir.types import DType, Shape, default_dtype, dtype_name, is_float, is_known
 from symjax_nnvm.mxnet.array_names import bare_name
 from symjax_nnvm.onnx.builder import Builder
@@ -93,9 +94,10 @@ def to_onnx(
     _refuse_unknown(symbol, {**shapes, **dtypes})
     net = inference_symbol(symbol) if inference else symbol
     names = set(net.list_inputs())
-    arrays = {name: array for name, array in arrays.items() if name in names}
     if args is not None:
         _refuse_missing(net, arrays, shapes)
+        refuse_wrong_parameters(net.list_arguments(), arrays)
+    arrays = {name: array for name, array in arrays.items() if name in names}
     if fold_batch_norm:
         net, arrays = folded(net, arrays, _values)
     return _model(_prepare(net, arrays, shapes, dtypes, opset, float16))
@@ -185,8 +187,11 @@ def _refuse_missing(net: Symbol, arrays: Arrays, shapes: Mapping[str, Any]) -> N
     if missing:
         raise ParamsMismatchError(
             f"There are no arrays for the parameters {plain_list(sorted(missing))}. "
-            "symjax_nnvm.match_params(net, arrays) says how a file's names fit; with its shape in shapes= a parameter "
-            "becomes an input."
+            + (
+                way_out_of_mixing(missing, arrays)
+                or "symjax_nnvm.match_params(net, arrays) says how a file's names fit; with its shape in shapes= a "
+                "parameter becomes an input."
+            )
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from symjax_nnvm.errors import GraphError, SymbolTypeError, SymbolValueError, close_names, plain_list, tells_new_names
-from symjax_nnvm.ir.attributes import FQuantized, TCalibrated
+from symjax_nnvm.ir.attributes import FDequantized, FQuantized, TCalibrated
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.rules.quantized_form import QUANTIZED
@@ -78,6 +78,7 @@ def quantize(
     _expect_one_of("mode", mode, Mode)
     _expect_one_of("dtype", dtype, QuantizedDtype)
     _expect_one_of("granularity", granularity, Granularity)
+    refuse_quantized(net)
     names = _names("excluded", excluded), _names("excluded_ops", excluded_ops)
     wishes = Quantization(*names, frozenset(args), dtype, smart, granularity == "channel-wise")
     _refuse_unknown_layers(net, wishes.excluded)
@@ -111,6 +112,7 @@ def fused_symbol(net: Symbol) -> Symbol:
 
 def quantized_symbol(net: Symbol, wishes: Quantization) -> Symbol:
     """Return the network with layers of integers, whose ranges are not calibrated. Raises GraphError."""
+    refuse_quantized(net)
     quantized = of_mode(net, quantize_graph(Graph(net.outputs), wishes).outputs)
     if not any(node.op in TCalibrated for node in Graph(quantized.outputs).nodes()):
         kinds = sorted(op.name for op in FQuantized if op is not None)
@@ -121,6 +123,18 @@ def quantized_symbol(net: Symbol, wishes: Quantization) -> Symbol:
             fix="smart=False quantises layers that are not between convolutions and dense layers, too.",
         )
     return quantized
+
+
+def refuse_quantized(net: Symbol) -> None:
+    """Raise GraphError for a network that computes with 8-bit integers already."""
+    for node in Graph(net.outputs).nodes():
+        if node.op in FDequantized and (node.op not in FQuantized or FQuantized[node.op](node.attrs) is None):
+            raise GraphError(
+                "The network is quantised already: it computes with 8-bit integers",
+                op=node.op,
+                node=node,
+                fix="Quantise its network of floats: symjax_nnvm.Model(net, args, aux).dequantized() gives it.",
+            )
 
 
 def outputs_to_calibrate(quantized: Symbol) -> list[str]:

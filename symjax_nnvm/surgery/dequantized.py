@@ -13,6 +13,7 @@ from symjax_nnvm.ir.listing import output_names
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.rewrite import rebuild
 from symjax_nnvm.ir.rules.quantized_form import QUANTIZED
+from symjax_nnvm.ir.rules.quantized_parameters import refuse_wrong_parameters
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol.call_arguments import expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol, of_mode
@@ -72,31 +73,10 @@ def dequantized_arrays(symbol: Symbol, arrays: Mapping[str, Any]) -> dict[str, A
 
 
 def _as_floats(name: str, quantized: Any, arrays: Mapping[str, Any]) -> np.ndarray:
-    values = np.asarray(quantized)
-    if values.dtype.kind == "f":
-        return values
-    return values.astype(np.float32) * np.float32(_magnitude(name, arrays) / np.iinfo(np.int8).max)
-
-
-def _magnitude(name: str, arrays: Mapping[str, Any]) -> float:
-    """Return the greatest magnitude of the range of a parameter of integers. Raises GraphError where there is none."""
-    ends = [np.asarray(arrays.get(f"{name}_{end}", ())).reshape(-1) for end in ("min", "max")]
-    if any(end.size != 1 or not np.isfinite(end[0]) for end in ends) or ends[0][0] > ends[1][0]:
-        raise GraphError(
-            f"The range of the 8-bit parameter {name!r} is none",
-            expected=f"{name}_min and {name}_max, a finite number each, the first not greater",
-            got=" and ".join(str(end.tolist()) for end in ends),
-            fix="Load the file again that the model came with, or give the network of nn.dequantized its float "
-            "parameters.",
-        )
-    return max(abs(float(end[0])) for end in ends)
-
-
-def refuse_wrong_ranges(symbol: Symbol, arrays: Mapping[str, Any]) -> None:
-    """Raise GraphError where the range of a parameter of integers is none. Ranges that are not there are passed by."""
-    for name in symbol.list_arguments():
-        if name.endswith(QUANTIZED) and f"{name}_min" in arrays and f"{name}_max" in arrays:
-            _magnitude(name, arrays)
+    ends = [f"{name}_min", f"{name}_max"]
+    refuse_wrong_parameters([name, *ends], dict.fromkeys(ends, ()) | dict(arrays))
+    magnitude = max(abs(float(np.asarray(arrays[end]).item())) for end in ends)
+    return np.asarray(quantized).astype(np.float32) * np.float32(magnitude / np.iinfo(np.int8).max)
 
 
 def _is_quantized(variable: Node) -> bool:

@@ -43,8 +43,8 @@ def test_parameters_without_a_range_are_told(low, high):
     quantized = sym.load_json(json.dumps(NETWORKS["mlp"]["naive"]))
     name = "fc1_weight_quantize"
     arrays = {name: np.ones((16, 12), np.int8), f"{name}_min": np.float32(low), f"{name}_max": np.float32(high)}
-    with pytest.raises(nn.GraphError, match=f"The range of the 8-bit parameter '{name}' is none"):
+    with pytest.raises(nn.GraphError, match=f"The 8-bit parameter '{name}' has no range.*Load the file again"):
         nn.Model(quantized, arrays).dequantized()
     if len(low):
-        with pytest.raises(nn.GraphError, match="The range of the 8-bit parameter"):
+        with pytest.raises(nn.GraphError, match="The 8-bit parameter .* has no range"):
             nn.Model(quantized, arrays).predictor()

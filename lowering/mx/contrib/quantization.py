@@ -263,16 +263,9 @@ def _traced(network: HybridBlock, data: Any, shapes: Sequence[Any] | None) -> tu
     if not shapes:
         raise CallError("data_shapes required", fix="data_shapes=[(1, 3, 224, 224)]; or call the block before.")
     network.hybridize()
-    arrays = [zeros(getattr(shape, "shape", shape)) for shape in shapes]
-    while True:
-        try:
-            network(*arrays)
-        except TypeError:  # what a loader gives ends with labels
-            if len(arrays) == 1:
-                raise
-            arrays.pop()
-        else:
-            return network.traced_symbol("quantise")
+    takes = network._door().most  # what a loader gives ends with labels
+    network(*(zeros(getattr(shape, "shape", shape)) for shape in shapes[:takes]))
+    return network.traced_symbol("quantise")
 
 
 def _calibrate(

@@ -16,6 +16,7 @@ from lowering.mx.gluon.weights import Constant, Parameter
 from lowering.mx.ndarray import save
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.saved_arrays import load_named
+from symjax_nnvm.ir.rules.quantized_parameters import refuse_wrong_parameters, way_out_of_mixing
 
 _NAMING = "Source and target networks must have the same prefix: prefix= of the block, or with name_scope()."
 
@@ -247,12 +248,13 @@ class ParameterDict:
         pairs = param_dict.items() if isinstance(param_dict, Mapping) else param_dict
         arrays = {restore_prefix + name.removeprefix("arg:").removeprefix("aux:"): value for name, value in pairs}
         source = f"file: {filename}" if filename else "param_dict"
+        refuse_wrong_parameters(self.keys(), arrays)
         for name in [] if allow_missing else self.keys():
             if name not in arrays:
                 raise MismatchError(
                     f"Parameter '{name[len(restore_prefix) :]}' is missing in {source}, which contains parameters: "
                     f"{_brief_print_list(arrays)}",
-                    fix=_NAMING,
+                    fix=way_out_of_mixing([name], arrays) or _NAMING,
                 )
         for name, value in arrays.items():
             if name in self._params:

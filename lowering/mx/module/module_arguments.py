@@ -20,6 +20,7 @@ from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.mx.ndarray.creation import concatenate
 from lowering.mx.symbol.runnable import Symbol
 from symjax_nnvm.errors import CallError, TrainingError, did_you_mean, listed
+from symjax_nnvm.ir.rules.quantized_parameters import refuse_wrong_parameters, way_out_of_mixing
 from symjax_nnvm.symbol.automatic_names import names_by_rank
 
 _PARAMETERS = ("_weight", "_bias", "_gamma", "_beta")
@@ -124,12 +125,13 @@ def check_names(arguments: Sequence[str], names: Sequence[str], what: str, neede
 
 
 def refuse_missing(values: Mapping[str, Any] | None, arrays: Mapping[str, NDArray], what: str) -> None:
-    """Raise TrainingError for values that are missing, CallError for what is no dict."""
+    """Raise TrainingError for values that are missing, CallError for what is no dict; GraphError for wrong integers."""
     if not isinstance(values, Mapping | None):
         raise CallError("Wrong argument", param=what, expected="a dict of arrays by name", got=f"{values!r:.80}")
+    refuse_wrong_parameters(arrays, values or {})
     missing = [] if values is None else [name for name in arrays if name not in values]
     if missing:
-        fix = "With allow_missing=True the initializer makes them."
+        fix = way_out_of_mixing(missing, values or ()) or "With allow_missing=True the initializer makes them."
         raise TrainingError(f"{listed(missing)} of the network is not presented in {what}", fix=fix)
 
 

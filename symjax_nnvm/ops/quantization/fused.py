@@ -268,6 +268,8 @@ def _types(attrs: NodeAttrs, ins: Types, outs: Types):
         if name in ("data", "sum"):
             need_levels(ins[i], name)
             inputs[i] = ins[i]
+        elif inputs[i] == "int8":
+            need_levels(ins[i], name, "int8")
     return inputs, [p.dtype, *["float32"] * (len(outs) - 1)]
 
 

@@ -48,6 +48,7 @@ def product_inputs(p: ConvolutionParams | FullyConnectedParams) -> Sequence[str]
 
 def _product_types(p: ConvolutionParams | FullyConnectedParams, ins: Types, outs: Types):
     need_levels(ins[0], "data")
+    need_levels(ins[1], "weight", "int8")
     arrays = len(ins) // 3
     return [ins[0], *["int8"] * (arrays - 1), *["float32"] * 2 * arrays], ["int32", "float32", "float32"]
 
@@ -102,6 +103,8 @@ def _sum_types(p: CalibratedParams, ins: Types, outs: Types):
 
 
 def _product_of_elements_types(p: QuantizedMulParams, ins: Types, outs: Types):
+    for name, dtype in zip(("lhs", "rhs"), ins[:2], strict=True):
+        need_levels(dtype, name, "int8")
     out = "float32" if p.enable_float_output else "int8" if p.is_calibrated else "int32"
     return ["int8", "int8", *["float32"] * 4], [out, *["float32"] * (len(outs) - 1)]
 
@@ -282,6 +285,7 @@ def _rows_shapes(p: EmbeddingParams, ins: Shapes, outs: Shapes):
 
 
 def _rows_types(p: EmbeddingParams, ins: Types, outs: Types):
+    need_levels(ins[1], "weight", "int8")
     return [ins[0], "int8", "float32", "float32"], ["int8", "float32", "float32"]
 
 

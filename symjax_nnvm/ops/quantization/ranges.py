@@ -11,6 +11,7 @@ from typing import Any
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.rules.entry_gradients import STOPPED, no_gradient
+from symjax_nnvm.ir.rules.quantized_parameters import OTHER_MODEL
 from symjax_nnvm.ir.types import DType, Shape
 
 LEVELS: dict[DType, float] = {"int8": 127.5, "uint8": 255.5}
@@ -49,5 +50,5 @@ def need_levels(dtype: DType | None, of: str, *allowed: DType) -> None:
             input=of,
             expected=" or ".join(allowed or LEVELS),
             got=dtype,
-            fix="Quantise it first, by _contrib_quantize_v2. Parameters of a float32 network do not fit an 8-bit one.",
+            fix=f"Quantise it first, by _contrib_quantize_v2. Parameters of a float network do not fit: {OTHER_MODEL}",
         )

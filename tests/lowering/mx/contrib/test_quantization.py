@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+import lowering
 import symjax_nnvm as nn
 from lowering import mx
 from tests.quantization.networks import NETWORKS, batches, parameters
@@ -73,6 +74,69 @@ def test_quantize_net_calls_and_fuses_a_block():
         *["quantized_sg_mkldnn_fully_connected_eltwise_0"] * 3, "quantized_sg_mkldnn_fully_connected_1"
     ]  # fmt: skip
     np.testing.assert_allclose(block(batch).asnumpy(), net(batch).asnumpy(), atol=0.01)
+
+
+def test_a_blocks_own_mistake_is_told_and_labels_are_left_out():
+    class Sum(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x, y):
+            if self.fails:
+                raise TypeError("a mistake of the block")
+            return F.FullyConnected(x, y, num_hidden=3, no_bias=True)
+
+    loader, block = [(mx.nd.ones((2, 4)), mx.nd.ones((3, 4)), mx.nd.zeros(2))], Sum()
+    block.fails = True
+    with pytest.raises(TypeError, match="a mistake of the block"):
+        quantization.quantize_net(block, calib_data=loader)
+    block.fails = False
+    assert len(quantization.quantize_net(block, calib_data=loader)(mx.sym.var("x"), mx.sym.var("y")).list_inputs()) == 2
+
+
+def module(net):
+    made = mx.mod.Module(net)
+    made.bind([("data", (4, 12))], [("softmax_label", (4,))], for_training=False)
+    return made
+
+
+INPUTS = {"data": mx.nd.ones((4, 12)), "softmax_label": mx.nd.ones(4)}
+DOORS = {
+    "Predictor": lambda net, arrays, prefix: lowering.Predictor(net, arrays),
+    "Model": lambda net, arrays, prefix: nn.Model(net, arrays).dequantized(),
+    "to_onnx": lambda net, arrays, prefix: nn.to_onnx(net, arrays, shapes={"data": (4, 12)}),
+    "bind": lambda net, arrays, prefix: net.bind(mx.cpu(), arrays | INPUTS),
+    "Module": lambda net, arrays, prefix: module(net).set_params(arrays, {}),
+    "Model.load": lambda net, arrays, prefix: nn.Model.load(prefix),
+    "imports": lambda net, arrays, prefix: mx.gluon.SymbolBlock.imports(
+        f"{prefix}-symbol.json", [*INPUTS], f"{prefix}-0000.params"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def mixed(model):
+    """A network of integers, and arrays that do not belong to it by what is said of them."""
+    made = nn.quantize(*model, mode="none")
+    arrays = {name: np.asarray(array) for name, array in made.args.items()}
+    low, high = "fc1_weight_quantize_min", "fc1_weight_quantize_max"
+    cases = {
+        "The network is of 8-bit integers, the arrays are floats": {k: a.asnumpy() for k, a in model[1].items()},
+        "The 8-bit parameter 'fc1_weight_quantize' holds floats": {k: np.float32(a) for k, a in arrays.items()},
+        r"'fc1_weight_quantize' has no range.*got \[0": arrays | {low: arrays[high], high: arrays[low]},
+        r"'fc1_weight_quantize' has no range.*got \[nan": arrays | {low: np.float32([np.nan])},
+    }
+    return mx.sym.load_json(made.net.tojson()), cases
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_arrays_that_are_no_8_bit_parameters_are_told_at_each_door(mixed, door, tmp_path):
+    net, cases = mixed
+    net.save(f"{tmp_path}/net-symbol.json")
+    for words, numpy in cases.items():
+        arrays = {name: mx.nd.array(array, dtype=array.dtype) for name, array in numpy.items()}
+        mx.nd.save(f"{tmp_path}/net-0000.params", {f"arg:{name}": array for name, array in arrays.items()})
+        with pytest.raises(mx.MXNetError) as told:
+            DOORS[door](net, arrays, f"{tmp_path}/net")
+        assert re.search(words, str(told.value), re.DOTALL), told.value
+        assert "symjax_nnvm.dequantized(symbol)" in str(told.value)
 
 
 def test_a_layer_is_fused_with_its_only_reader():
