@@ -162,8 +162,8 @@ def quantized_arrays(quantized: Symbol, args: Mapping[str, Any]) -> dict[str, An
                     fix="Train the network again, or leave the layer out, excluded=[…].",
                 )
             reach = np.abs(values).max()
-            scale = np.float32(127) / reach if reach else np.float32(0)
-            arrays[name] = (np.sign(values) * np.minimum(np.abs(values) * scale + np.float32(0.5), 127)).astype(np.int8)
+            levels = np.rint(values * (np.float32(127) / reach)) if reach else np.full(values.shape, 127)  # as oneDNN
+            arrays[name] = levels.astype(np.int8)
             arrays[f"{name}_min"], arrays[f"{name}_max"] = np.array([-reach], np.float32), np.array([reach], np.float32)
     return arrays
 

@@ -12,6 +12,7 @@ from lowering.messages.migration_hints import unknown_attribute
 from lowering.mx.accepted_types import ContextLike, Logger
 from lowering.mx.gluon.block import HybridBlock, SymbolBlock
 from lowering.mx.gluon.gluon_errors import MismatchError, NotInitializedError
+from lowering.mx.gluon.hybrid import most_inputs
 from lowering.mx.io.desc import DataIter
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array, zeros
@@ -263,7 +264,7 @@ def _traced(network: HybridBlock, data: Any, shapes: Sequence[Any] | None) -> tu
     if not shapes:
         raise CallError("data_shapes required", fix="data_shapes=[(1, 3, 224, 224)]; or call the block before.")
     network.hybridize()
-    takes = network._door().most  # what a loader gives ends with labels
+    takes = most_inputs(network)  # what a loader gives ends with labels
     network(*(zeros(getattr(shape, "shape", shape)) for shape in shapes[:takes]))
     return network.traced_symbol("quantise")
 

@@ -408,3 +408,8 @@ class HybridBlock(Block):
                 kind = "arg" if param.name in args else "aux"
                 arrays[f"{kind}:{param.name}"] = param._to_save()
         save(f"{prefix}-{epoch:04d}.params", arrays)
+
+
+def most_inputs(block: HybridBlock) -> int | None:
+    """Return how many arrays a block takes; None: any number."""
+    return block._door().most

@@ -11,7 +11,7 @@ from symjax_nnvm.onnx.tensors import Tensor
 from symjax_nnvm.ops.quantization import fused as ops
 from symjax_nnvm.ops.quantization.ranges import LEVELS
 
-_CALIBRATE = "Calibrate the network: its nodes then have the range of their results."
+_CALIBRATE = "symjax_nnvm.quantize(net, args, aux, calibration=batches) gives nodes the range of their results."
 
 
 def _rounded_rows(g: Builder, weight: Tensor) -> Tensor:
