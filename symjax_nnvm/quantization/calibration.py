@@ -13,6 +13,7 @@ from symjax_nnvm.passes.quantize import QuantizedDtype
 from symjax_nnvm.quantization.entropy import entropy_threshold
 from symjax_nnvm.symbol.symbol import Symbol
 
+LEAVE_OUT = "excluded=[…], or excluded_sym_names=[…] of quantize_model"
 _BINS = 8001
 _LEVELS = 255
 
@@ -160,6 +161,13 @@ def collect_outputs(
 def _by_name(batch: Any, inputs: Sequence[str]) -> dict[str, Any]:
     """Return a batch as arrays by name, without what the layers do not need."""
     if isinstance(batch, Mapping):
+        missing = [name for name in inputs if name not in batch]
+        if missing:
+            raise SymbolValueError(
+                f"A batch of the calibration data lacks {plain_list(missing)}",
+                got=plain_list(list(batch)),
+                fix="Call its arrays as the network does: a dict by name, or data_names=[…] of quantize_model.",
+            )
         return {name: array for name, array in batch.items() if name in inputs}
     arrays = list(batch) if isinstance(batch, (tuple, list)) else [batch]
     if len(arrays) < len(inputs):
@@ -183,10 +191,13 @@ def _checked(ranges: Mapping[str, Any], names: Iterable[str]) -> Iterator[tuple[
         raise SymbolValueError(
             f"The calibration data never reach {plain_list(missing)}",
             got=f"ranges of {plain_list(list(ranges)) or 'nothing'}",
-            fix="Leave these layers out, excluded=[…], or give data that they see.",
+            fix=f"Give data that these layers see, or leave them out: {LEAVE_OUT}.",
         )
     for name in names:
-        ends = np.asarray(ranges[name], np.float64).reshape(-1)
+        try:
+            ends = np.asarray(ranges[name], np.float64).reshape(-1)
+        except (TypeError, ValueError):  # no numbers
+            ends = np.full(2, np.nan)
         fits = ends.size == 2 and np.isfinite(ends).all() and ends[0] <= ends[1]
         if not fits or not ends.any():
             raise SymbolValueError(
@@ -195,6 +206,6 @@ def _checked(ranges: Mapping[str, Any], names: Iterable[str]) -> Iterator[tuple[
                 else f"{printable(name)} is 0 on all calibration data, so it has no range",
                 expected="two finite numbers, the first not greater",
                 got=str(ends.tolist())[:200],
-                fix="Calibrate it again with other data, or leave the layer out, excluded=[…].",
+                fix=f"Calibrate it again with other data, or leave the layer out: {LEAVE_OUT}.",
             )
         yield name, (float(ends[0]), float(ends[1]))

@@ -17,6 +17,7 @@ from symjax_nnvm.passes.fuse_for_onednn import fuse_for_onednn
 from symjax_nnvm.passes.quantize import Quantization, QuantizedDtype, Ranges, rounded_outputs, set_ranges
 from symjax_nnvm.passes.quantize import quantize as quantize_graph
 from symjax_nnvm.quantization.calibration import (
+    LEAVE_OUT,
     HistogramCollector,
     MinMaxCollector,
     checked_ranges,
@@ -120,7 +121,8 @@ def quantized_symbol(net: Symbol, wishes: Quantization) -> Symbol:
             "No layer of the network can be quantised",
             expected=f"layers of {plain_list(kinds)} that are not excluded",
             got=plain_list(sorted({node.op.name for node in Graph(net.outputs).nodes() if node.op is not None})),
-            fix="smart=False quantises layers that are not between convolutions and dense layers, too.",
+            fix="smart=False, or quantize_mode='full', quantises layers that are not between convolutions and dense "
+            "layers, too.",
         )
     return quantized
 
@@ -159,7 +161,7 @@ def quantized_arrays(quantized: Symbol, args: Mapping[str, Any]) -> dict[str, An
             if not values.size or not np.isfinite(values).all():
                 raise SymbolValueError(
                     f"The parameter {source!r} is empty, or has NaN or infinite values, so it has no range",
-                    fix="Train the network again, or leave the layer out, excluded=[…].",
+                    fix=f"Train the network again, or leave the layer out: {LEAVE_OUT}.",
                 )
             reach = np.abs(values).max()
             levels = np.rint(values * (np.float32(127) / reach)) if reach else np.full(values.shape, 127)  # as oneDNN
@@ -174,7 +176,7 @@ def _refuse_without_ranges(quantized: Symbol) -> None:
         raise GraphError(
             f"{plain_list([node.name for node in needing])} cannot do without a calibrated range",
             op=needing[0].op,
-            fix="mode='naive' or 'entropy' with calibration=[batch, …]; or leave these layers out, excluded=[…].",
+            fix=f"mode='naive' or 'entropy' with calibration=[batch, …]; or leave these layers out: {LEAVE_OUT}.",
         )
 
 

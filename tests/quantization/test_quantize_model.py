@@ -161,6 +161,7 @@ REFUSED = {
     ),
     "unknown operator": ({"mode": "none", "excluded_ops": ["FullyConnect"]}, "FullyConnect is not.*Did you mean"),
     "granularity": ({"mode": "none", "granularity": "row"}, "granularity='row'.*'tensor-wise', 'channel-wise'"),
+    "other names": ({"calibration": [{"x": np.zeros(1)}]}, "lacks data; got x.*as the network does"),
     "too few arrays": ({"calibration": [()]}, "too few arrays.*data"),
 }
 
@@ -174,7 +175,7 @@ def test_what_cannot_be_quantised_is_told_with_a_way_out(case):
 
 
 def test_ranges_that_are_none_are_told():
-    for ends in ((1.0, -1.0), (np.nan, 1.0), (1.0,), (0.0, 1.0, 2.0)):
+    for ends in ((1.0, -1.0), (np.nan, 1.0), (1.0,), (0.0, 1.0, 2.0), ("a", "b"), None):
         with pytest.raises(nn.NNVMError, match="The range of x is none"):
             checked_ranges({"x": ends}, ["x"])
     with pytest.raises(nn.NNVMError, match="never reach y"):

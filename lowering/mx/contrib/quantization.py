@@ -260,7 +260,8 @@ def _traced(network: HybridBlock, data: Any, shapes: Sequence[Any] | None) -> tu
     with suppress(NotInitializedError):
         return network.traced_symbol("quantise")
     if not shapes and data is not None:
-        shapes = data.provide_data if isinstance(data, DataIter) else [a.shape for a in _arrays_of(next(iter(data)))]
+        batch = () if isinstance(data, DataIter) else next(iter(data), ())
+        shapes = data.provide_data if isinstance(data, DataIter) else [array.shape for array in _arrays_of(batch)]
     if not shapes:
         raise CallError("data_shapes required", fix="data_shapes=[(1, 3, 224, 224)]; or call the block before.")
     network.hybridize()
@@ -304,6 +305,8 @@ def _batches(data: Iterable[Any], names: Sequence[str], most: int | None) -> Ite
 
 def _arrays_of(batch: Any) -> list[Any]:
     """Return the arrays of a loader's batch, the first without the axis that clips of videos have besides."""
+    if isinstance(batch, (list, tuple)) and not batch:
+        return []
     first, *others = batch if isinstance(batch, (list, tuple)) else [batch]
     return [first.reshape((-1, *first.shape[2:])) if first.ndim > 4 else first, *others]
 

@@ -65,6 +65,8 @@ def test_quantize_net_calls_and_fuses_a_block():
     batch = mx.nd.array(np.random.RandomState(0).standard_normal((5, 3)))
     with pytest.raises(mx.MXNetError, match="data_shapes required.*call the block before"):
         quantization.quantize_net(net)
+    with pytest.raises(mx.MXNetError, match="data_shapes required"):
+        quantization.quantize_net(net, calib_data=[])
     with pytest.raises(mx.MXNetError, match="needs a LayerOutputCollector"):
         quantization.quantize_net_v2(net, data_shapes=[(5, 3)], calib_mode="customize")
     loader = [(batch, mx.nd.zeros(5))]  # the second is no input, but labels
