@@ -75,7 +75,7 @@ def dequantized_arrays(symbol: Symbol, arrays: Mapping[str, Any]) -> dict[str, A
 def _as_floats(name: str, quantized: Any, arrays: Mapping[str, Any]) -> np.ndarray:
     ends = [f"{name}_min", f"{name}_max"]
     refuse_wrong_parameters([name, *ends], dict.fromkeys(ends, ()) | dict(arrays))
-    magnitude = max(abs(float(np.asarray(arrays[end]).item())) for end in ends)
+    magnitude = np.abs([np.asarray(arrays[end], np.float32) for end in ends]).max()
     return np.asarray(quantized).astype(np.float32) * np.float32(magnitude / np.iinfo(np.int8).max)
 
 

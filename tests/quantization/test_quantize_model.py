@@ -126,7 +126,7 @@ def test_what_is_quantised_already_is_not_quantised_again(fused):
 def test_parameters_are_rounded_as_onednn_does():
     """To the even one of two levels; those that are 0 are the greatest, in a range that is 0."""
     net = nn.symbol.FullyConnected(nn.symbol.Variable("data"), num_hidden=1, name="fc1")
-    weight = np.float32([[127, 30.5, -6.5, 7.5, -113.49999]])
+    weight = np.array([[127, 30.5, -6.5, 7.5, -113.49999]], np.float32)
     made = nn.quantize(net, {"fc1_weight": weight, "fc1_bias": np.zeros(1, np.float32)}, mode="none")
     assert made.args["fc1_weight_quantize"].tolist() == [[127, 30, -6, 8, -113]]
     assert made.args["fc1_bias_quantize"].tolist() == [127]
