@@ -72,6 +72,8 @@ class Evaluator:
             self._add(equation)
         self._outputs = [self._read(variable) for variable in jaxpr.outvars]
         self._free_what_is_read_last()
+        for names in (self._slots, self._numbers, self._results):
+            names.clear()  # they hold parts of the jaxpr, and calls do not read them
 
     def _free_what_is_read_last(self) -> None:
         """Let each call free the values that no later one reads: a network's would not fit in memory together."""
