@@ -80,13 +80,14 @@ def test_quantize_net_calls_and_fuses_a_block():
 
 def test_a_blocks_own_mistake_is_told_and_labels_are_left_out():
     class Sum(mx.gluon.HybridBlock):
+        fails = True
+
         def hybrid_forward(self, F, x, y):
             if self.fails:
                 raise TypeError("a mistake of the block")
             return F.FullyConnected(x, y, num_hidden=3, no_bias=True)
 
     loader, block = [(mx.nd.ones((2, 4)), mx.nd.ones((3, 4)), mx.nd.zeros(2))], Sum()
-    block.fails = True
     with pytest.raises(TypeError, match="a mistake of the block"):
         quantization.quantize_net(block, calib_data=loader)
     block.fails = False
@@ -121,9 +122,9 @@ def mixed(model):
     low, high = "fc1_weight_quantize_min", "fc1_weight_quantize_max"
     cases = {
         "The network is of 8-bit integers, the arrays are floats": {k: a.asnumpy() for k, a in model[1].items()},
-        "The 8-bit parameter 'fc1_weight_quantize' holds floats": {k: np.float32(a) for k, a in arrays.items()},
+        "The 8-bit parameter 'fc1_weight_quantize' holds floats": {k: a.astype(np.float32) for k, a in arrays.items()},
         r"'fc1_weight_quantize' has no range.*got \[0": arrays | {low: arrays[high], high: arrays[low]},
-        r"'fc1_weight_quantize' has no range.*got \[nan": arrays | {low: np.float32([np.nan])},
+        r"'fc1_weight_quantize' has no range.*got \[nan": arrays | {low: np.array([np.nan], np.float32)},
     }
     return mx.sym.load_json(made.net.tojson()), cases
 
