@@ -17,7 +17,7 @@ from lowering.mx.tape import recording
 from lowering.mx.tape.backward import NOT_RECORDED, calls_of
 from lowering.mx.tape.expressions import variable_name
 from lowering.mx.tape.gradients import computed_gradients, listed_arrays, recorded_gradients, require_array
-from lowering.mx.tape.recording import Call, Leaf, Scope
+from lowering.mx.tape.recording import Call, Leaf, Scope, origin
 from lowering.mx.tape.recording import is_recording as is_recording
 from lowering.mx.tape.recording import is_training as is_training
 from lowering.mx.tape.recording import set_recording as set_recording
@@ -78,7 +78,7 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
     summed: set[Leaf] = set()
     request = lambda leaf: leaf.grad_req  # noqa: E731
     heads = listed_arrays(heads)
-    gradients = computed_gradients(heads, head_grads, request, retain=retain_graph, summed=summed, may_wait=True)
+    gradients = computed_gradients(heads, head_grads, request, retain=retain_graph, summed=summed)
     if not gradients:
         problem = "There are no inputs in computation graph that require gradients"
         raise GradientError(problem, fix="Call x.attach_grad() on an input, with a grad_req other than 'null'.")
@@ -217,7 +217,5 @@ class Function(recording.ByPython):
         if recording.is_recording():
             outputs = [output.detach() for output in outputs]
             values = [array.value for array in inputs]
-            call = Call(self, values, [*map(recording.origin, inputs)], None, [out.value for out in outputs])
-            for i, output in enumerate(outputs):
-                output.entry = (call, i)
+            Call(self, values, [*map(origin, inputs)], None, [out.value for out in outputs]).made(outputs)
         return outputs[0] if isinstance(results, NDArray) else outputs

@@ -29,7 +29,8 @@ from lowering.mx.context import check_one_device
 from lowering.mx.keys import next_key
 from lowering.mx.lr_scheduler import LRScheduler
 from lowering.mx.ndarray.array import NDArray, like_jax, require_arrays, stored_as
-from lowering.mx.tape.waiting import gradients_of
+from lowering.mx.tape import policy
+from lowering.mx.tape.programs import with_gradients
 from lowering.mx.util import is_np_array
 from lowering.optim.optimizers import UnknownParamError, apply_rule, refuse_unknown_parameters, rule_hyper, rule_slots
 from lowering.optim.update_rules import RULES, Rule, Update
@@ -46,10 +47,6 @@ _BASE = (
     "rescale_grad", "param_idx2name", "wd", "clip_gradient", "learning_rate", "lr_scheduler", "sym", "begin_num_update",
     "multi_precision", "param_dict",
 )  # fmt: skip
-
-_KEPT = 2048
-"""Compiled updates, of all optimisers: one for each parameter where they are updated one by one."""
-
 
 _STATE, _COUNT, _COUNTED, _RATE = "state.", "count.", "num_update", "learning_rate"
 """Names in a file of states: what comes before a parameter's name, or its number, in the names of its state and of its
@@ -484,8 +481,7 @@ class RuleOptimizer(Optimizer):
         update, jitted = self._update_of(indices, [wd != 0 for wd in wds], lazy, donate)
         arrays = (values, numbers, next_key() if self.draws else None), slots
         gradients = [grad.cell for grad in grads]
-        waiting = None if is_called_back() else gradients_of(gradients)
-        results = None if waiting is None else waiting.run_with(update, gradients, donate, arrays)
+        results = None if is_called_back() else with_gradients(update, gradients, donate, arrays)
         if results is None:
             results = jitted([grad.show() for grad in gradients], *arrays)
         for weight, row, new_values in zip(weights, cells, results, strict=True):
@@ -512,7 +508,7 @@ class RuleOptimizer(Optimizer):
         return updating
 
 
-_updates: Recent[Any, _Updating] = Recent(_KEPT)
+_updates: Recent[Any, _Updating] = Recent(policy.KEPT_UPDATES)
 
 
 def _update_by(

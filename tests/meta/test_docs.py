@@ -213,11 +213,11 @@ def script_of(command: str) -> Path | None:
 
 
 def commands_of_pages() -> list[tuple[str, str]]:
-    drawn = "docs/internals/architecture.md"  # its indented blocks are pictures, which docs/tools/generate.py draws
+    drawn = "docs/internals/architecture.md", "docs/internals/tape.md"  # their indented blocks are pictures
     return [
         (page, command)
         for page in PAGES
-        if page != drawn
+        if page not in drawn
         for block in blocks_of(page)
         if block.language == "indented"
         for command in commands(block)

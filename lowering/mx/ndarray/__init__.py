@@ -47,7 +47,7 @@ from lowering.mx.ndarray.exchange import to_dlpack_for_write as to_dlpack_for_wr
 from lowering.mx.ndarray.saved_arrays import as_ndarray as as_ndarray
 from lowering.mx.ndarray.saved_arrays import load as load
 from lowering.mx.ndarray.saved_arrays import save as save
-from lowering.mx.tape.waiting import run_all
+from lowering.mx.tape.programs import run_all
 from lowering.xla.compile_options import telling_memory
 from symjax_nnvm.symbol.operator_functions import OF_NODES
 

@@ -301,10 +301,8 @@ class NDArray(Arithmetic, Fluent):
                 return OF_DIALECT[self.dialect](StoredCell(stored, other.device), other)
             copied = in_dialect(like_jax(self._value_on(other), other), self.dialect)
             if recorded:
-                call = recording.Call(
-                    _Copied(self.context), [self.value], [recording.origin(self)], None, [copied.value]
-                )
-                copied.entry = call, 0
+                origins, copies = [recording.origin(self)], [copied.value]
+                recording.Call(_Copied(self.context), [self.value], origins, None, copies).made([copied])
             return copied
         if not isinstance(other, NDArray):
             raise CallError("copyto needs an NDArray or a Context", got=type(other).__name__)
@@ -1052,11 +1050,11 @@ def _run(
 ) -> list[NDArray]:
     """Return the outputs of an expression; out: arrays that they are written to, too. array_class: their class. rows:
     as of Prepared. Raises CallError for those that do not fit."""
-    if out is None and not expression.states:
+    if out is None and not expression.program.aux_names:
         return _evaluated(expression, arrays, context, numbered, array_class, rows)
     targets = [] if out is None else [out] if isinstance(out, NDArray) else list(out)
     written = [target.cell for target in targets if isinstance(target, NDArray)]
-    written += [arrays[int(name[1:])].cell for name in expression.states]
+    written += [arrays[int(name[1:])].cell for name in expression.program.aux_names]
     with writing(*written):
         outputs = _evaluated(expression, arrays, context, numbered, array_class, rows)
         if out is not None:
@@ -1085,7 +1083,7 @@ def _evaluated(
     try:
         if numbered is not None and _takes_any_number(inputs):
             of_any, numbers = numbered
-            (outputs, states), key = of_any.forward(values, numbers), None
+            (outputs, states), key = of_any.outputs(values, numbers), None
         else:
             outputs, states, key = evaluate(expression, values)
     except InferenceError as error:
@@ -1108,9 +1106,7 @@ def _evaluated(
         results = [array_class(like_jax(output, context).cell, context) for output in outputs]
     if any(origins):
         written = {name: arrays[int(name[1:])] for name in states}
-        call = recording.Call(expression, values, origins, key, outputs, written)
-        for i, array in enumerate(results):
-            array.entry = (call, i)
+        recording.Call(expression, values, origins, key, outputs, written).made(results)
     return results
 
 

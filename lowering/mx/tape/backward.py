@@ -23,7 +23,7 @@ Place = tuple[int, int]
 
 NOT_RECORDED = "Call attach_grad() on the inputs, and compute under `with mx.autograd.record():`."
 
-_has_gradient = lru_cache(lambda dtype: jnp.issubdtype(dtype, jnp.number))
+has_gradient = lru_cache(lambda dtype: jnp.issubdtype(dtype, jnp.number))
 
 
 class Row(NamedTuple):
@@ -68,10 +68,10 @@ class Tape:
             wrt, places = [], []
             for i, entry in enumerate(call.entries):
                 at = None if entry is None else place(entry)
-                if at is not None and _has_gradient(call.dtype(i)):
+                if at is not None and has_gradient(call.values[i].dtype):
                     wrt.append(i)
                     places.append(at)
-            self.rows.append(Row(tuple(wrt), tuple(places), call.num_outputs))
+            self.rows.append(Row(tuple(wrt), tuple(places), len(call.outputs)))
         self.heads = [*map(place, heads)]
 
     def forget(self) -> None:
@@ -83,13 +83,15 @@ class Tape:
 def leaf_gradients(
     rows: Sequence[Row],
     heads: Sequence[tuple[Place | None, T]],
-    differentiate: Callable[[int, list[T | None], tuple[int, ...]], Sequence[T]],
+    differentiate: Callable[[int, list[T], tuple[int, ...]], Sequence[T]],
     add: Callable[[T, T], T],
+    zeros: Callable[[int, int, T], T],
 ) -> dict[int, T]:
     """Return the gradients of leaves by number.
 
     heads: with their gradients. differentiate: (number of a call, gradients of its outputs, numbers of inputs) →
-    gradients of these inputs. add: the sum of two gradients.
+    gradients of these inputs. add: the sum of two gradients. zeros: (number of a call, of an output that has no
+    gradient, gradient of another one) → its gradient.
     """
     sums: dict[Place, T] = {}
 
@@ -99,9 +101,10 @@ def leaf_gradients(
     def gradients_of(number: int) -> Sequence[T] | None:
         wrt, _, outputs = rows[number]
         partial = [sums.pop((number, i), None) for i in range(outputs)]
-        if not wrt or all(gradient is None for gradient in partial):
+        one = next((gradient for gradient in partial if gradient is not None), None)
+        if one is None or not wrt:
             return None
-        return differentiate(number, partial, wrt)
+        return differentiate(number, [zeros(number, i, one) if g is None else g for i, g in enumerate(partial)], wrt)
 
     for place, gradient in heads:
         if place is not None:

@@ -7,7 +7,7 @@ for all shapes. It is the program of any symbol (`lowering/core/cache.py`): oper
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from math import prod
@@ -28,6 +28,7 @@ from lowering.host.staged import Staged
 from lowering.initializer.initializer_base import counts_elements
 from lowering.mx.keys import next_key
 from lowering.mx.tape import policy
+from lowering.mx.tape.recording import Arrays, Call, Function, Given
 from lowering.xla.program_bound import jitted
 from symjax_nnvm.errors import CallError, InferenceError, listed
 from symjax_nnvm.inspect.fixed_inputs import fixed_inputs
@@ -39,27 +40,34 @@ from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.pipeline import ANY, Options
 from symjax_nnvm.symbol.symbol import Symbol
 
-Arrays = Mapping[str, jax.Array]
-
 
 def is_wide() -> bool:
     """Return whether this thread is in JAX's 64-bit mode."""
     return jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
 
 
-class Expression:
+class Expression(Function):
     """A symbol over the variables a0, a1, …, for training or inference, on a platform.
 
-    names: its variables, in the order of `list_inputs()`. Equal by what they compute.
+    names: its variables, in the order of `list_inputs()`. changing: parameters that do not distinguish it. Equal by
+    what they compute.
     """
 
-    def __init__(self, symbol: Symbol, is_train: bool, platform: str):
+    functions = None
+
+    def __init__(self, symbol: Symbol, is_train: bool, platform: str, changing: tuple[str, ...] = ()):
         nodes = post_order(symbol.outputs)
         self.symbol, self.platform = symbol, platform
         self.names = [node.name for node in nodes if node.is_variable]
         self.is_train = is_train and any(map(_differs_in_training, nodes))
         self.calls_python = any(map(is_python, nodes))
-        self._key = (self.is_train, platform, _structure(symbol))
+        self._key = (self.is_train, platform, changing, _structure(symbol, changing))
+        self._backwards: dict[tuple[str, ...], tuple[Any, GradientProgram]] = {}
+
+    @property
+    def family(self) -> Expression:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Itself: it has no shapes."""
+        return self
 
     @property
     def operator(self) -> str:
@@ -86,7 +94,7 @@ class Expression:
         program = self.programs.forward(Options(is_train=self.is_train, platform=platform))
         states = program.aux_names
 
-        def forward(values: Sequence[jax.Array], key: jax.Array | None) -> tuple[list[jax.Array], dict[str, jax.Array]]:
+        def forward(values: Sequence[jax.Array], key: jax.Array | None) -> tuple[list[jax.Array], Arrays]:
             named = dict(zip(self.names, values, strict=True))
             args = {name: value for name, value in named.items() if name not in states}
             return program.evaluate(args, {name: named[name] for name in states}, key)
@@ -94,39 +102,24 @@ class Expression:
         return forward
 
     @cached_property
-    def _longer(self) -> tuple[Expression, tuple[int, ...]] | None:
-        """Return the expression of a size of its own that draws the same numbers first, and the shape of this one's;
-        None where it draws other things, or too many."""
+    def longer(self) -> tuple[Expression, tuple[int, ...]] | None:
+        """The expression of a size of its own that draws the same numbers first, and the shape of this one's: so no
+        shape has a program of its own. None where it draws other things, or too many."""
         node = self.symbol.outputs[0].node
-        rule = None if node.op is None else FLowering.get(node.op)
+        rule = FLowering.get(node.op)
         if self.platform != "cpu" or node.op is None or rule is None or not rule.one_by_one:
             return None
         shape = node.attrs.parsed.shape
-        if shape is None or len(self.symbol.outputs) > 1:
+        sizes = [size for size in policy.SIZES_OF_DRAWS if 0 < prod(shape or (1,)) <= size]
+        if shape is None or not sizes or len(self.symbol.outputs) > 1:
             return None
-        size = next((size for size in policy.SIZES_OF_DRAWS if 0 < prod(shape) <= size), None)
-        if size is None:
-            return None
-        longer = Symbol.create_functor(node.op, {**node.attrs.dict, "shape": f"({size},)"})
+        longer = Symbol.create_functor(node.op, {**node.attrs.dict, "shape": f"({sizes[0]},)"})
         return _shared(Expression(longer(), self.is_train, self.platform)), shape
 
-    def draw(self, key: jax.Array | None) -> list[jax.Array] | None:
-        """Return the numbers that it draws, if a program of many draws them, too: no shape has one of its own."""
-        if self._longer is None or not counts_elements(key):
-            return None
-        longer, shape = self._longer
-        (numbers,), _ = longer.forward([], key)
-        return [jax.device_put(np.asarray(numbers)[: prod(shape)].reshape(shape))]
-
     @cached_property
-    def needs_key(self) -> bool:
-        """Whether it draws random numbers."""
-        return self._program.needs_key
-
-    @cached_property
-    def states(self) -> list[str]:
-        """The variables that it writes."""
-        return self._program.aux_names
+    def program(self) -> Program:
+        """What computes its outputs."""
+        return self.programs.forward(Options(is_train=self.is_train, platform=self.platform))
 
     @cached_property
     def fixed(self) -> list[tuple[int, float]]:
@@ -137,47 +130,30 @@ class Expression:
         """The states that a call changes which is recorded for the gradients of these variables: as in an executor,
         those of an operator such as BatchNorm only if one of the gradients passes through it."""
         if not self.is_train:
-            return self.states
+            return self.program.aux_names
         return self._backward(wrt)[1].program.written
 
-    @property
-    def _program(self) -> Program:
-        return self.programs.forward(Options(is_train=self.is_train, platform=self.platform))
-
     def gradients(
-        self,
-        wrt: tuple[str, ...],
-        values: Sequence[jax.Array],
-        key: jax.Array | None,
-        heads: Sequence[jax.Array],
-        outputs: Sequence[jax.Array],
-        residuals: None,
-        states: Mapping[str, jax.Array],
-        onto: Mapping[str, jax.Array],
-    ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        """The gradients by MXGradient, by the variables' names, and states that computing them wrote.
-
-        heads: the head gradient of each output. outputs: what was computed; what computed it is not run again, unless
-        the gradients need more of it than its inputs and outputs.
-        states: as they are now, by name. onto: what Python may add its gradients to, by name (`summed_by_python`).
-        """
+        self, wrt: tuple[str, ...], call: Call | Given, heads: Sequence[jax.Array], states: Arrays, onto: Arrays
+    ) -> tuple[Arrays, Arrays]:
+        """As of `Function`. What computed the call is not run again, unless the gradients need more of it than its
+        inputs and outputs."""
         run, _ = self._backward(wrt)
-        return run(list(values), key, list(heads), list(outputs), dict(states), dict(onto))
+        return run(list(call.values), call.drawn, list(heads), list(call.outputs), dict(states), dict(onto))
+
+    def traced_gradients(self, wrt: tuple[str, ...], call: Call | Given, heads: Sequence[jax.Array]) -> Arrays:
+        """As of `Function`."""
+        return self._backward_for(wrt, self.platform)(call.values, call.drawn, heads, call.outputs, {}, {})[0]
 
     def summed_by_python(self, wrt: tuple[str, ...]) -> Collection[str]:
-        """The variables whose gradients Python itself can add to what there is."""
+        """As of `Function`."""
         return self._backward(wrt)[1].summed_by_python.keys() if self.calls_python else ()
-
-    def backward_of(self, wrt: tuple[str, ...]) -> Callable[..., Mapping[str, jax.Array]]:
-        """(values, key, heads, outputs, residuals) → gradients by name; `gradients` compiles it."""
-        backward = self._backward_for(wrt, self.platform)
-        return lambda values, key, heads, outputs, _: backward(list(values), key, heads, list(outputs), {}, {})[0]
 
     def _backward(self, wrt: tuple[str, ...]) -> tuple[Any, GradientProgram]:
         """Return what `gradients` calls, made once, and the program that it runs."""
         backward = self._backwards.get(wrt)
         if backward is None:
-            run = self._staged(lambda platform: self._backward_for(wrt, platform))
+            run = self._staged(partial(self._backward_for, wrt))
             backward = self._backwards[wrt] = run, self._gradient_program(wrt, self.platform)
         return backward
 
@@ -214,10 +190,6 @@ class Expression:
             return function
         return Staged(function_for(ANY), partial(jitted, function), open_traces=OpenTraces(self.symbol.outputs))
 
-    @cached_property
-    def _backwards(self) -> dict[tuple[str, ...], tuple[Any, GradientProgram]]:
-        return {}
-
     def in_words_of_call(self, error: InferenceError, values: Sequence[jax.Array]) -> InferenceError:
         """Return the error of shapes or dtypes of these values with the names that the operator's inputs have."""
         if self.calls_python:  # which is decided once
@@ -240,57 +212,42 @@ class Expression:
         return isinstance(other, Expression) and self._key == other._key
 
 
-class OfAnyNumber:
+class OfAnyNumber(Expression):
     """An expression of one operator with some parameters as arguments: a change of such a parameter, for example the
-    learning rate, compiles nothing anew. Equal to those that differ in nothing else. It has no gradients: the numbers
-    are not in its graph."""
+    learning rate, compiles nothing anew. It has no gradients: the numbers are not in its graph."""
 
     def __init__(self, expression: Expression, changing: tuple[str, ...]):
-        self._options = Options(is_train=expression.is_train, platform=expression.platform)
-        self._symbol, self._names, self.changing = expression.symbol, expression.names, changing
-        self._key = (expression.is_train, expression.platform, changing, _structure(expression.symbol, set(changing)))
+        super().__init__(expression.symbol, expression.is_train, expression.platform, changing)
+        self.changing = changing
 
-    def forward(
-        self, values: Sequence[jax.Array], numbers: Sequence[Any]
-    ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
+    def outputs(self, values: Sequence[jax.Array], numbers: Sequence[Any]) -> tuple[list[jax.Array], Arrays]:
         """(outputs, new states by name) for the values of the variables in their order, and the parameters."""
         if not is_called_back():  # Python that a program waits for may not use such arrays
             wide = is_wide()
             numbers = [_array_of(number, wide) if number else number for number in numbers]  # -0.0 equals 0.0
-        return self._compiled(values, numbers)
+        return self.forward(values, numbers)
 
-    @cached_property
-    def _compiled(self) -> Any:
-        program = Programs(self._symbol, mixes_dtypes=False).as_given(self._options)  # stages would read the numbers
+    def _forward_for(self, platform: str) -> Any:
+        options = Options(is_train=self.is_train, platform=platform)
+        program = self.programs.as_given(options)  # stages would read the numbers
         (step,) = program.steps
 
-        def forward(
-            values: Sequence[jax.Array], numbers: Sequence[Any]
-        ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
-            named = dict(zip(self._names, values, strict=True))
+        def forward(values: Sequence[jax.Array], numbers: Sequence[Any]) -> tuple[list[jax.Array], Arrays]:
+            named = dict(zip(self.names, values, strict=True))
             states = {name: named.pop(name) for name in program.aux_names}
             params = type(step.params)(**{**vars(step.params), **dict(zip(self.changing, numbers, strict=True))})
             env = program.environment(program.bind(named, states))
             program.run_steps([replace(step, params=params)], env, None)
             return program.collect(env)
 
-        return Staged(forward, open_traces=OpenTraces(self._symbol.outputs))
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, OfAnyNumber) and self._key == other._key
+        return forward
 
 
-@lru_cache(1024, typed=True)
+@lru_cache(policy.KEPT_NUMBERS, typed=True)
 def _array_of(number: Any, wide: bool) -> jax.Array:
     """Return a number as an array, which a compiled function takes faster. wide: whether JAX is in its 64-bit mode."""
     with jax.ensure_compile_time_eval():
         return jnp.asarray(number)
-
-
-_shared_of_any_number = lru_cache(policy.KEPT_EXPRESSIONS)(lambda expression: expression)
 
 
 def of_any_number(expression: Expression) -> tuple[OfAnyNumber, list[Any]] | None:
@@ -304,7 +261,7 @@ def of_any_number(expression: Expression) -> tuple[OfAnyNumber, list[Any]] | Non
     changing = tuple(name for name in rule.changing if name in params)
     if not changing:
         return None
-    return _shared_of_any_number(OfAnyNumber(expression, changing)), [params[name] for name in changing]
+    return _shared(OfAnyNumber(expression, changing)), [params[name] for name in changing]
 
 
 def _differs_in_training(node: Node) -> bool:
@@ -344,10 +301,8 @@ def _input_names_of_variables(symbol: Symbol) -> dict[str, str]:
     return {node.name: names.get(node.name, node.name) for node in post_order(symbol.outputs) if node.is_variable}
 
 
-@lru_cache(policy.KEPT_EXPRESSIONS)
-def _shared(expression: Expression) -> Expression:
-    """Return the first of all equal expressions."""
-    return expression
+_shared: Any = lru_cache(policy.KEPT_EXPRESSIONS)(lambda expression: expression)
+"""Returns the first of all equal expressions."""
 
 
 def shared_expression(symbol: Symbol, count: int, is_train: bool, platform: str) -> Expression:
@@ -355,10 +310,9 @@ def shared_expression(symbol: Symbol, count: int, is_train: bool, platform: str)
 
     Raises CallError for variables that an operator made because an input was left out.
     """
-    new_expression = Expression(symbol, is_train, platform)
-    expression = (
-        new_expression if new_expression.calls_python else _shared(new_expression)
-    )  # each call of a CustomOp has one of its own, as in MXNet
+    expression = Expression(symbol, is_train, platform)
+    if not expression.calls_python:  # each call of a CustomOp has one of its own, as in MXNet
+        expression = _shared(expression)
     names = {variable_name(i) for i in range(count)}
     missing = [name for name in expression.names if name not in names]
     if missing:
@@ -377,13 +331,11 @@ def variable_name(number: int) -> str:
     return f"a{number}"
 
 
-def evaluate(
-    expression: Expression, values: Sequence[jax.Array]
-) -> tuple[list[jax.Array], dict[str, jax.Array], jax.Array | None]:
+def evaluate(expression: Expression, values: Sequence[jax.Array]) -> tuple[list[jax.Array], Arrays, jax.Array | None]:
     """(outputs, new states by name, the key that was used) of an expression for the values of its variables."""
-    key = next_key() if expression.needs_key else None
-    drawn = expression.draw(key)
-    if drawn is not None:
-        return drawn, {}, key
-    outputs, states = expression.forward(values, key)
-    return outputs, states, key
+    key = next_key() if expression.program.needs_key else None
+    if expression.longer is None or not counts_elements(key):
+        return *expression.forward(values, key), key
+    longer, shape = expression.longer
+    (numbers,), _ = longer.forward([], key)
+    return [jax.device_put(np.asarray(numbers)[: prod(shape)].reshape(shape))], {}, key

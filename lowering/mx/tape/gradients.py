@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -17,9 +16,8 @@ from lowering.host.staged import Staged
 from lowering.mx.context import check_one_device
 from lowering.mx.ndarray.array import NDArray, NotAnArrayError, like_jax, require_arrays, run_symbol
 from lowering.mx.tape.backward import Place, Tape, leaf_gradients
-from lowering.mx.tape.programs import short_tape_gradients
+from lowering.mx.tape.programs import WaitingCall, short_tape_gradients
 from lowering.mx.tape.recording import ByPython, Call, Leaf, Scope
-from lowering.mx.tape.waiting import WaitingCall
 from symjax_nnvm.errors import GradientError
 from symjax_nnvm.symbol import Group
 from symjax_nnvm.symbol.symbol import Symbol
@@ -54,31 +52,34 @@ def computed_gradients(
     *,
     retain: bool,
     summed: set[Leaf] | None = None,
-    may_wait: bool = False,
 ) -> Mapping[Leaf, Any]:
     """Return the gradient of each leaf that the heads were computed of, unless it is requested as "null".
 
-    retain: whether the calls can be differentiated again. summed: receives those leaves of "add" whose old gradient is
-    in the new one: Python has added it. may_wait: gradients may be None, and computed when the leaf's array is read.
+    retain: whether the calls can be differentiated again. summed: gradients are kept in the leaves' arrays: they may be
+    None, and computed when these are read; receives those leaves of "add" whose old gradient is in the new one, because
+    Python has added it.
     """
     ograds, tape = _given(heads, head_grads), Tape([head.entry for head in heads], request)
-    gradients = None
-    if not (retain and any(isinstance(call, WaitingCall) for call in tape.calls)):
-        values = [None if gradient is None else gradient.value for gradient in ograds]
-        gradients = short_tape_gradients(tape, values, may_wait and not retain)
+    values = [None if gradient is None else gradient.value for gradient in ograds]
+    gradients = short_tape_gradients(tape, values, retain, may_wait=summed is not None)
     if gradients is None:
-        adding = {} if summed is None else _adding(tape)
+        adding, summed = ({}, set()) if summed is None else (_adding(tape), summed)
 
         def of_call(number: int, wrt: tuple[str, ...], head_grads: Sequence[NDArray]) -> Sequence[NDArray]:
-            call, onto = tape.calls[number], {}
-            if adding and (by_python := call.function.summed_by_python(wrt)):
-                for name, place in zip(wrt, tape.rows[number].places, strict=True):
-                    if place in adding and name in by_python:
-                        onto[name] = adding[place].cell.show()
-                        summed.add(adding[place])  # pyright: ignore[reportOptionalMemberAccess]
-            return _gradients_of_call(call, wrt, head_grads, onto)
+            call, places = tape.calls[number], tape.rows[number].places
+            by_python = call.function.summed_by_python(wrt) if adding else ()
+            added = {n: adding[at] for n, at in zip(wrt, places, strict=True) if n in by_python and at in adding}
+            summed.update(added.values())
+            onto = {name: leaf.cell.show() for name, leaf in added.items()}
+            states = {name: array.value for name, array in call.states.items()}
+            heads = [gradient.value for gradient in head_grads]
+            computed, written = call.function.gradients(wrt, call, heads, states, onto)
+            for name, value in written.items():
+                call.states[name].cell.assign(value)
+            return [like_jax(computed[name], head_grads[0].context) for name in wrt]
 
-        arrays = _by_calls(tape, heads, ograds, of_call, _sum)
+        add = lambda a, b: like_jax(_added(a.value, b.value), a.context)  # noqa: E731
+        arrays = _by_calls(tape, heads, ograds, of_call, add)
         gradients = {leaf: gradient.value for leaf, gradient in arrays.items()}
     if not retain:
         tape.forget()
@@ -129,22 +130,20 @@ def _by_calls(
         if isinstance(call, WaitingCall):
             call.run()
 
-    def differentiate(number: int, head_grads: list[NDArray | None], wrt: tuple[int, ...]) -> Sequence[NDArray]:
+    def differentiate(number: int, head_grads: list[NDArray], wrt: tuple[int, ...]) -> Sequence[NDArray]:
         call = tape.calls[number]
-        context = next(gradient.context for gradient in head_grads if gradient is not None)
-        filled = [
-            like_jax(_zeros_like(output), context) if gradient is None else gradient
-            for output, gradient in zip(call.outputs, head_grads, strict=True)
-        ]
         if isinstance(call.function, ByPython):
-            return _by_python(call, filled, wrt)
-        return of_call(number, tuple([call.function.names[i] for i in wrt]), filled)
+            return _by_python(call, head_grads, wrt)
+        return of_call(number, tuple([call.function.names[i] for i in wrt]), head_grads)
+
+    def zeros(number: int, output: int, beside: NDArray) -> NDArray:
+        return like_jax(_zeros_like(tape.calls[number].outputs[output]), beside.context)
 
     starts = [
         like_jax(_ones_like(head.value), head.context) if gradient is None else gradient
         for head, gradient in zip(heads, ograds, strict=True)
     ]
-    gradients = leaf_gradients(tape.rows, [*zip(tape.heads, starts, strict=True)], differentiate, add)
+    gradients = leaf_gradients(tape.rows, [*zip(tape.heads, starts, strict=True)], differentiate, add, zeros)
     return {tape.leaves[number]: gradient for number, gradient in gradients.items()}
 
 
@@ -155,11 +154,6 @@ def _adding(tape: Tape) -> Mapping[Place, Leaf]:
     return {place: leaf for place, leaf in leaves.items() if places[place] == 1 and place not in tape.heads}
 
 
-def _sum(a: NDArray, b: NDArray) -> NDArray:
-    """Return the sum of two gradients of the same array."""
-    return like_jax(_added(a.value, b.value), a.context)
-
-
 def _by_python(call: Call, heads: Sequence[NDArray], wrt: tuple[int, ...]) -> list[NDArray]:
     """Return the gradients that a call's own `backward` computes, of the inputs with these numbers."""
     gradients = listed_arrays(call.function.backward(*heads))
@@ -167,18 +161,6 @@ def _by_python(call: Call, heads: Sequence[NDArray], wrt: tuple[int, ...]) -> li
         problem = f"{type(call.function).__name__}.backward must return one gradient for each input"
         raise GradientError(problem, expected=f"{len(call.entries)} arrays", got=len(gradients))
     return [gradients[position] for position in wrt]
-
-
-def _gradients_of_call(
-    call: Call, wrt: tuple[str, ...], heads: Sequence[NDArray], onto: Mapping[str, jax.Array]
-) -> list[NDArray]:
-    """Return the gradients; states that computing them writes are written. onto: old gradients that Python adds to."""
-    states = {name: array.value for name, array in call.states.items()}
-    computed = call.values, call.drawn, [head.value for head in heads], call.outputs, call.residuals
-    gradients, written = call.function.gradients(wrt, *computed, states, onto)
-    for name, value in written.items():
-        call.states[name].cell.assign(value)
-    return [like_jax(gradients[name], heads[0].context) for name in wrt]
 
 
 def _recorded_of_call(tape: Tape, number: int, wrt: tuple[str, ...], heads: Sequence[NDArray]) -> list[NDArray]:

@@ -6,12 +6,16 @@ import itertools
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 
 from lowering.executor.bound_arrays import writing
+from lowering.executor.jitted_functions import ExecutorFunctions
 from symjax_nnvm.symbol.symbol import Symbol
+
+Arrays = Mapping[str, jax.Array]
+ArrayT = TypeVar("ArrayT", bound=Any)
 
 
 class _State(threading.local):
@@ -54,10 +58,8 @@ class Scope:
         self._before: list[tuple[bool, bool]] = []  # a block may be entered again
 
     def __enter__(self) -> None:
-        recorded, trained = is_recording(), is_training()
-        self._before.append((recorded, trained))
-        set_recording(recorded if self._record is None else self._record)
-        set_training(trained if self._train is None else self._train)
+        recorded = set_recording(is_recording() if self._record is None else self._record)
+        self._before.append((recorded, set_training(is_training() if self._train is None else self._train)))
 
     def __exit__(self, *_: object) -> None:
         recorded, trained = self._before.pop()
@@ -81,39 +83,44 @@ class Leaf:
             self.cell.assign(total, cast=True)
 
 
-class Function(Protocol):
+class Given(NamedTuple):
+    """What a call gives to a program of several. values, outputs: None where the program computes them."""
+
+    values: Sequence[Any]
+    drawn: Any
+    outputs: Any
+    residuals: Any = None
+
+
+class Function:
     """What computes calls, an expression or a block, and its gradients, which MXGradient makes of its symbol.
 
-    names: of its inputs. symbol: what it computes of them.
+    names: of its inputs. symbol: what it computes of them. functions: the executor's, of a block. family: equal for
+    those that compute the same, also of other shapes.
     """
 
     symbol: Symbol
     names: Sequence[str]
-
-    def backward_of(self, wrt: tuple[str, ...]) -> Callable[..., Mapping[str, jax.Array]]:
-        """(values, what was drawn from, gradients of the outputs, outputs, residuals) → gradients by name, to trace."""
-        ...
+    functions: ExecutorFunctions | None
+    family: Any
 
     def gradients(
-        self,
-        wrt: tuple[str, ...],
-        values: Sequence[jax.Array],
-        drawn: Any,
-        heads: Sequence[jax.Array],
-        outputs: Sequence[jax.Array],
-        residuals: Any,
-        states: Mapping[str, jax.Array],
-        onto: Mapping[str, jax.Array],
-    ) -> tuple[Mapping[str, jax.Array], Mapping[str, jax.Array]]:
-        """Gradients by name, computed now, and states that computing them wrote.
+        self, wrt: tuple[str, ...], call: Call | Given, heads: Sequence[jax.Array], states: Arrays, onto: Arrays
+    ) -> tuple[Arrays, Arrays]:
+        """Gradients by name, and states that computing them wrote.
 
-        states: as they are now, by name. onto: gradients that Python adds to, by name (`summed_by_python`).
+        heads: the gradients of the outputs. states: as they are now, by name. onto: gradients that Python adds to, by
+        name (`summed_by_python`).
         """
-        ...
+        raise NotImplementedError
+
+    def traced_gradients(self, wrt: tuple[str, ...], call: Call | Given, heads: Sequence[jax.Array]) -> Arrays:
+        """The same gradients in a program of several calls."""
+        return self.gradients(wrt, call, heads, {}, {})[0]
 
     def summed_by_python(self, wrt: tuple[str, ...]) -> Collection[str]:
         """The inputs whose gradients Python itself can add to what there is."""
-        ...
+        return ()
 
 
 class ByPython:
@@ -142,14 +149,11 @@ class Call:
     number: int = field(default_factory=itertools.count().__next__)
     forgotten: bool = False
 
-    def dtype(self, number: int) -> Any:
-        """The dtype of an input."""
-        return self.values[number].dtype
-
-    @property
-    def num_outputs(self) -> int:
-        """How many outputs it has."""
-        return len(self.outputs)
+    def made(self, arrays: list[ArrayT]) -> list[ArrayT]:
+        """Note that NDArrays are its outputs, and return them."""
+        for i, array in enumerate(arrays):
+            array.entry = (self, i)
+        return arrays
 
     def forget(self) -> None:
         """Free what differentiating the call needs."""

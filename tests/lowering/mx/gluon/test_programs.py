@@ -243,7 +243,7 @@ def test_inference_is_a_predictors_as_long_as_parameters_stay():
     with mx.autograd.record():
         net(x)
     assert serving._predictor is None  # what trains holds no old parameters
-    assert serving._parameters == []
+    assert not serving._parameters
 
 
 def test_blocks_that_draw_or_read_labels_are_served_without_a_predictor():

@@ -16,7 +16,7 @@ import lowering
 from lowering import mx
 from lowering.mx.ndarray.cells import LateCell
 from lowering.mx.tape import programs
-from lowering.mx.tape.waiting import WaitingCall
+from lowering.mx.tape.programs import WaitingCall
 
 pytestmark = pytest.mark.quick
 

@@ -12,8 +12,7 @@ import lowering
 from lowering import mx
 from lowering.mx.ndarray.cells import LateCell
 from lowering.mx.tape.policy import UPDATED_OFTEN, UPDATES
-from lowering.mx.tape.programs import _TapeProgram
-from lowering.mx.tape.waiting import WaitingGradients
+from lowering.mx.tape.programs import WaitingGradients, _TapeProgram
 from symjax_nnvm.errors import TrainingError
 from tests.support.compilations import compilations
 
