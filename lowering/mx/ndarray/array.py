@@ -22,6 +22,7 @@ from lowering.messages.counts import checks_flags
 from lowering.mx.accepted_types import AxisLike, ContextLike, DType, ShapeLike
 from lowering.mx.context import CPU, Context, as_context, check_one_device, context_of
 from lowering.mx.ndarray import subscripts
+from lowering.mx.ndarray.call_errors import in_words_of_call
 from lowering.mx.ndarray.cells import (
     HostCell,
     LateCell,
@@ -1087,7 +1088,7 @@ def _evaluated(
         else:
             outputs, states, key = evaluate(expression, values)
     except InferenceError as error:
-        raise expression.in_words_of_call(error, values) from None
+        raise in_words_of_call(expression, error, values) from None
     if rows is not None:
         weight, grad = (arrays[i].value for i in rows)
         old_states = {name: arrays[int(name[1:])].value for name in states}

@@ -6,7 +6,6 @@ for all shapes. It is the program of any symbol (`lowering/core/cache.py`): oper
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
@@ -19,7 +18,6 @@ import numpy as np
 
 from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
-from lowering.core.inference import Inference
 from lowering.core.program import Program
 from lowering.core.python_calls import is_called_back, is_python
 from lowering.core.rules import FLowering
@@ -30,11 +28,9 @@ from lowering.mx.keys import next_key
 from lowering.mx.tape import policy
 from lowering.mx.tape.recording import Arrays, Call, Function, Given
 from lowering.xla.program_bound import jitted
-from symjax_nnvm.errors import CallError, InferenceError, listed
+from symjax_nnvm.errors import CallError, listed
 from symjax_nnvm.inspect.fixed_inputs import fixed_inputs
-from symjax_nnvm.inspect.roles import input_names
 from symjax_nnvm.ir.attributes import FDraws, FInference
-from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.pipeline import ANY, Options
@@ -190,21 +186,6 @@ class Expression(Function):
             return function
         return Staged(function_for(ANY), partial(jitted, function), open_traces=OpenTraces(self.symbol.outputs))
 
-    def in_words_of_call(self, error: InferenceError, values: Sequence[jax.Array]) -> InferenceError:
-        """Return the error of shapes or dtypes of these values with the names that the operator's inputs have."""
-        if self.calls_python:  # which is decided once
-            return error
-        names = _input_names_of_variables(self.symbol)
-        variables: dict[str, Any] = {name: Symbol.create_variable(names[name]) for name in self.names}
-        renamed = self.symbol(**variables)
-        inference = Inference(Graph(renamed.outputs), mixes_dtypes=False)
-        arrays = zip(self.names, values, strict=True)
-        try:
-            inference.of_variables({names[name]: (array.shape, array.dtype.name) for name, array in arrays})
-        except InferenceError as same_error:
-            return same_error.with_traceback(None)
-        return error
-
     def __hash__(self) -> int:
         return hash(self._key)
 
@@ -287,18 +268,6 @@ def _structure(symbol: Symbol, without: Collection[str] = ()) -> tuple[Any, ...]
         for node in nodes
     )
     return rows, tuple((number[entry.node], entry.index) for entry in symbol.outputs)
-
-
-def _input_names_of_variables(symbol: Symbol) -> dict[str, str]:
-    """Return for each variable the name of the input that it is, with a number where an earlier one has that name."""
-    names: dict[str, str] = {}
-    for node in post_order(symbol.outputs):
-        inputs = [] if node.is_variable else input_names(node)
-        for entry, name in zip(node.inputs, inputs, strict=False):
-            if entry.node.is_variable and entry.node.name not in names:
-                free = (numbered for n in itertools.count(1) if (numbered := f"{name}_{n}") not in names.values())
-                names[entry.node.name] = next(free) if name in names.values() else name
-    return {node.name: names.get(node.name, node.name) for node in post_order(symbol.outputs) if node.is_variable}
 
 
 _shared: Any = lru_cache(policy.KEPT_EXPRESSIONS)(lambda expression: expression)

@@ -310,9 +310,8 @@ class _TapeProgram:
         if self._accounts:
             return None
         key = update, numbers, donate
-        jitted = self._with_updates.get(key)
-        if jitted is not None:
-            return jitted
+        if key in self._with_updates:
+            return self._with_updates[key]
         times = self._asked[key] = (self._asked.get(key) or 0) + 1
         if len(self._with_updates) == policy.UPDATES or (self._with_updates and times <= policy.UPDATED_OFTEN):
             return None
@@ -325,26 +324,19 @@ class _TapeProgram:
             new_values = update([gradients[number] for number in numbers], kept_arrays, given_away)
             return (gradients, outputs), new_values
 
-        def run(*arguments: Any) -> Any:
-            return updated(computed(*arguments), *arguments)
-
+        run = lambda *arguments: updated(computed(*arguments), *arguments)  # noqa: E731
         whole, finish = (jit(run, donate_argnums=2 if donate else ()), jit(updated, donate_argnums=3 if donate else ()))
         samples = lambda run_arguments, *_: self._samples(*run_arguments)  # noqa: E731
-        jitted = InLanes(computed, whole, samples, may_pay=self._may_pay, finish=finish)
-        self._with_updates[key] = jitted
-        return jitted
+        program = InLanes(computed, whole, samples, may_pay=self._may_pay, finish=finish)
+        return self._with_updates.setdefault(key, program)
 
     def _samples(self, given: Sequence[Given], head_grads: Sequence[jax.Array | None]) -> dict[str, jax.Array]:
         """Return what calls are given that is not learned, and the gradients of the heads."""
-        calls = enumerate(zip(self.functions, given, self._learned, strict=True))
-        pairs = [
-            (f"{name} of call {i}", value)
-            for i, (function, call, learned) in calls
-            for name, value in zip(function.names, call.values, strict=True)
-            if name not in learned
-        ]
-        pairs += [(f"head gradient {i}", gradient) for i, gradient in enumerate(head_grads)]
-        return {name: value for name, value in pairs if value is not None}
+        samples = {f"head gradient {i}": gradient for i, gradient in enumerate(head_grads) if gradient is not None}
+        for i, (function, call, learned) in enumerate(zip(self.functions, given, self._learned, strict=True)):
+            pairs = zip(function.names, call.values, strict=True)
+            samples |= {f"{n} of call {i}": value for n, value in pairs if value is not None and n not in learned}
+        return samples
 
     def _run(
         self, given: Sequence[Given], head_grads: Sequence[jax.Array | None]
