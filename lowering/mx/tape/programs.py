@@ -213,9 +213,11 @@ def _gradients_in_one(
     """Return what `short_tape_gradients` does by one program of all calls. waiting: those of them that wait."""
     leaves = tape.leaves
     heads = [head for head in tape.heads if head is not None and head[0] >= 0]
-    links, given = zip(*(_given_by(call, tape.numbers) for call in tape.calls), strict=True)  # which may compute some
+    if len(heads) < len(tape.heads):
+        return None
+    links, given = zip(*(_given_by(call, tape.numbers) for call in tape.calls), strict=True)
     ways = {(call.waits, call.device, call.wide) for call in waiting}
-    if len(heads) < len(tape.heads) or (waiting and ways != {(True, waiting[0].device, is_wide())}):
+    if waiting and ways != {(True, waiting[0].device, is_wide())}:  # what one waits for may have computed another
         return None
     kinds = [  # the function of a call that waits is of one kind
         None if call.outputs is None else tuple([(value.shape, value.dtype) for value in call.values]) for call in given

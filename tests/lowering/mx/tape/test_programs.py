@@ -87,6 +87,16 @@ def test_head_gradients_shapes_and_second_passes_are_told_apart():
             out.backward()
 
 
+def test_heads_may_be_leaves():
+    (x,) = leaves((2,))
+    x.backward()
+    assert x.grad.asnumpy().tolist() == [1, 1]
+    with mx.autograd.record():
+        y = 3 * x
+    mx.autograd.backward([y, x])
+    assert x.grad.asnumpy().tolist() == [4, 4]
+
+
 def test_draws_keep_their_numbers():
     (x,) = leaves((64,))
     for _ in range(4):
