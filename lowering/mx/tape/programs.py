@@ -252,9 +252,11 @@ def _gradients_in_one(
 
 def _is_short(calls: Sequence[Call]) -> bool:
     """Return whether calls that ran are those of a short tape that one program may differentiate."""
-    on_one_cpu = jax.default_backend() == "cpu" and jax.device_count() == 1
-    short = on_one_cpu and len(calls) <= policy.LONGEST and not any(call.states for call in calls)
-    return short and all(type(call.function) is Expression and not call.function.calls_python for call in calls)
+    if len(calls) > policy.LONGEST or jax.default_backend() != "cpu" or jax.device_count() > 1:
+        return False
+    return all(
+        type(call.function) is Expression and not call.function.calls_python and not call.states for call in calls
+    )
 
 
 def _given_by(call: Call, numbers: Mapping[Call, int]) -> tuple[tuple[Place | None, ...], Given]:
