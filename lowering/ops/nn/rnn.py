@@ -73,8 +73,8 @@ the gradient of two LSTM layers of 512 takes 1.3 times as long so, batch 32 over
 
 def _is_wave(p: ops.RNNParams, data: Array, platform: str | None) -> bool:
     """Return whether the layers run as a wavefront: those above the first have the shapes of one another."""
-    is_plain = p.num_directions == 1 and p.projection_size is None
-    return platform in WAVES and is_plain and p.num_layers > 1 and data.shape[0] > 1
+    is_plain, steps = p.num_directions == 1 and p.projection_size is None, data.shape[0]
+    return platform in WAVES and is_plain and p.num_layers > 1 and not is_open(steps) and steps > 1
 
 
 def _stacked(layout: Layout, states: Sequence[Number]) -> Any:

@@ -10,14 +10,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from lowering.ops import dual
 from lowering.ops.dual import linear, select, sigmoid, tanh
-from lowering.ops.nn.rnn_layout import FEATURES_FIRST, Layout, swapped
+from lowering.ops.nn.rnn_layout import FEATURES_FIRST, Layout
 from symjax_nnvm.ops.nn import rnn as ops
 
 Numbers = tuple[Any, ...]
+
+
+def _laid(matrix: Any) -> Any:
+    """The matrix swapped. XLA:CPU makes a product of bfloat16 with a transposed left side, which it then cannot run
+    (JAX 0.10 and 0.12: "Unsupported element type for DotThunk"), so that one is transposed by itself."""
+
+    def lay(array: Array) -> Array:
+        laid = jnp.swapaxes(array, -1, -2)
+        return lax.optimization_barrier(laid) if array.dtype == jnp.bfloat16 else laid
+
+    return linear(lay, matrix)
 
 
 @dataclass(frozen=True)
@@ -40,7 +51,7 @@ class CellWeights:
         return self._swapped() if self.layout == FEATURES_FIRST else self
 
     def _swapped(self) -> CellWeights:
-        i2h, h2h, h2r = (None if matrix is None else swapped(matrix) for matrix in (self.i2h, self.h2h, self.h2r))
+        i2h, h2h, h2r = (None if matrix is None else _laid(matrix) for matrix in (self.i2h, self.h2h, self.h2r))
         return replace(self, i2h=i2h, h2h=h2h, h2r=h2r)
 
 

@@ -288,6 +288,21 @@ def test_a_wavefront_of_layers_computes_what_mxnet_does(monkeypatch: pytest.Monk
         climb("RNN", "all", only=name)
 
 
+@pytest.mark.slow("compiles")
+def test_gradients_of_bfloat16_run_on_the_cpu():
+    symbol = rnn("lstm", num_layers=2)
+    args = draw(symbol, data=(7, 4, 5))
+    grad = lowering.grad_fn(symbol, list(args), platform="cpu")
+    program = jax.jit(lambda a, head: grad(a, head_grads=[head])[1])
+    found, expected = (
+        program({n: jnp.asarray(a, dtype) for n, a in args.items()}, jnp.ones((7, 4, 2), dtype))
+        for dtype in (jnp.bfloat16, jnp.float32)
+    )
+    for name in args:
+        assert found[name].dtype == jnp.bfloat16
+        assert_close(found[name], expected[name], 0.05, name)
+
+
 def test_lengths_get_a_zero_gradient():
     symbol = rnn("gru", use_sequence_length=True)
     args = draw(symbol, data=(3, 2, 2)) | {"r_sequence_length": np.array([2, 3], np.float32)}
