@@ -18,11 +18,13 @@ from numpy.typing import DTypeLike
 from lowering.core.cache import Programs
 from lowering.core.chosen_options import DATA_AXIS, chosen_options, on_mesh_around, platform_by
 from lowering.core.gradient_program import GradientProgram
+from lowering.lanes.in_lanes import InLanes, may_pay, of_rows, parse_lanes
 from lowering.messages.arguments import arrays_by_name, head_gradients, misfit, require_symbol
 from lowering.messages.doors import GRADIENT, says_how_to_call
 from lowering.messages.migration_hints import with_migration_hints
 from lowering.sharding.explicit_axes import lying_like, outputs_lying_like, under_auto_axes
 from symjax_nnvm.errors import GradientError
+from symjax_nnvm.inspect.roles import learned_variables
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
@@ -96,6 +98,7 @@ def grad_fn(
     data_axis: str | Sequence[str] = DATA_AXIS,
     zeros_if_unreachable: bool = False,
     effort: str | None = None,
+    lanes: str | int = "off",
 ) -> Callable[..., tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]]:
     """Return a pure function `grad(args, aux={}, key=None, head_grads=None) -> (outputs, grads, new_aux)`.
 
@@ -125,8 +128,11 @@ def grad_fn(
         zeros_if_unreachable: accept arguments, and names in `wrt`, that the symbol does not have; their gradients are
             zeros.
         effort: as in `to_jax`.
+        lanes: "off": the function is pure JAX; "auto", or a number: on a CPU it runs in lanes, as in
+            `lowering.in_lanes`, and `jax.jit` of it calls them while it runs; it is not for `vmap` and `jax.export`.
 
     Raises:
+        CallError: no such number of lanes.
         GradientError: an operator has no gradient rule, or a head gradient is missing or does not fit its output.
     """
     options = Options(is_train=is_train, platform=platform_by(effort, platform), mirror=mirror)
@@ -134,7 +140,15 @@ def grad_fn(
     programs = _Gradients(symbol, wrt, options, zeros_if_unreachable)
 
     arguments, states = set(symbol.list_arguments()), set(symbol.list_auxiliary_states())
-    on_auto_axes = under_auto_axes(lambda used, *rest: programs.program(used)(used, *rest))
+    run = under_auto_axes(lambda used, *rest: programs.program(used)(used, *rest))
+    if parse_lanes(lanes) != 1:
+        learned = {node.name for node in learned_variables(symbol)}
+
+        def samples(used: Arrays, aux: Arrays, key: jax.Array | None, heads: Sequence[Any] | None) -> Arrays:
+            data = {name: array for name, array in used.items() if name not in learned}
+            return of_rows(data, head=heads or ())
+
+        run = InLanes(run, run, samples, lanes=lanes, may_pay=may_pay([symbol]), in_programs=True)
 
     @says_how_to_call(GRADIENT)
     def grad(
@@ -149,7 +163,7 @@ def grad_fn(
         used, zeros = programs.split(args)
         if used.keys() != arguments or aux.keys() != states:  # the graph itself has head gradients for arguments, too
             raise misfit(symbol, used, aux)
-        outputs, grads, new_aux = on_auto_axes(used, aux, key, head_grads)
+        outputs, grads, new_aux = run(used, aux, key, head_grads)
         outputs = outputs_lying_like(outputs, symbol, args)
         return outputs, lying_like(grads, args) | zeros, lying_like(new_aux, aux)
 

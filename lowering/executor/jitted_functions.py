@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Any
 
 import jax
-import numpy as np
 
 from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
@@ -23,7 +22,7 @@ from lowering.executor.gradient_names import Call, GradientNames, forward_calls
 from lowering.host.numpy_keys import folded_in
 from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Account, Staged
-from lowering.lanes.in_lanes import InLanes, may_pay
+from lowering.lanes.in_lanes import InLanes, may_pay, of_rows
 from lowering.xla.compile_options import jit
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.inspect.fixed_inputs import fixed_inputs
@@ -209,7 +208,7 @@ class ExecutorFunctions:
         def samples(
             args: Arrays, outputs: Arrays, residuals: Any, randomness: Randomness, heads: Any, old: Any, *_: Any
         ):
-            return _of_rows(self._data(args), outputs=outputs, heads=heads, old=self._of_data(old))
+            return of_rows(self._data(args), outputs=outputs, heads=heads, old=self._of_data(old))
 
         which = "backward", is_train, donate, monitored
         return self._jit(which, backward, samples, donate_argnums=(5,) if donate else ())
@@ -223,8 +222,8 @@ class ExecutorFunctions:
             outputs, grads, new_aux = program(self._args(args), self._aux(aux), _key(randomness), heads, onto)
             return outputs, self._add(grads, old, onto), self._listed(new_aux)
 
-        def samples(args: Arrays, aux: Arrays, randomness: Randomness, heads: Any, old: Any) -> dict[str, jax.Array]:
-            return _of_rows(self._data(args), heads=heads, old=self._of_data(old))
+        def samples(args: Arrays, aux: Arrays, randomness: Randomness, heads: Any, old: Any) -> Mapping[str, Any]:
+            return of_rows(self._data(args), heads=heads, old=self._of_data(old))
 
         which = "forward_backward", donate
         return self._jit(which, forward_backward, samples, donate_argnums=(4,) if donate else ())
@@ -312,13 +311,6 @@ class ExecutorFunctions:
     @cached_property
     def _gradient_calls(self) -> list[Call]:
         return GradientNames(self.program(True, monitored=True)).calls()
-
-
-def _of_rows(data: dict[str, jax.Array], **lists: Sequence[Any]) -> dict[str, jax.Array]:
-    """Return data, and those arrays of lists that have as many rows."""
-    rows = {np.shape(array)[:1] for array in data.values()}
-    others = {f"{name} {i}": array for name, arrays in lists.items() for i, array in enumerate(arrays)}
-    return data | {n: a for n, a in others.items() if a is not None and np.shape(a) and rows == {np.shape(a)[:1]}}
 
 
 def _key(randomness: Randomness) -> jax.Array | None:

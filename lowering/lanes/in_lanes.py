@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -15,7 +15,7 @@ from jax.core import Tracer
 from lowering.host.staged import chosen_effort
 from lowering.lanes.lanes import Lanes, Parts, Summands, Unsplit, added
 from lowering.xla import cpu_streams
-from lowering.xla.compile_options import Jitted, jit
+from lowering.xla.compile_options import jit
 from lowering.xla.program_bound import Kept
 from symjax_nnvm.errors import CallError, cut
 from symjax_nnvm.ir.attributes import FAlgorithm
@@ -72,6 +72,13 @@ def may_pay(symbols: Sequence[Symbol]) -> bool:
     return any(node.op in FAlgorithm for symbol in symbols for node in post_order(symbol.outputs))
 
 
+def of_rows(data: Mapping[str, Any], **lists: Sequence[Any]) -> Mapping[str, Any]:
+    """Return data, and those arrays of lists that have as many rows."""
+    rows = {np.shape(array)[:1] for array in data.values()}
+    others = {f"{name} {i}": array for name, arrays in lists.items() for i, array in enumerate(arrays)}
+    return {**data} | {n: a for n, a in others.items() if a is not None and np.shape(a) and rows == {np.shape(a)[:1]}}
+
+
 class InLanes:
     """A function that runs in lanes where that is faster, else as the whole.
 
@@ -79,13 +86,14 @@ class InLanes:
     samples along axis 0. lanes: their count, as `in_lanes` takes it; None: that of the block that a call is in.
     may_pay: whether an estimate is to choose lanes at all. finish: takes the function's results, with `Summands`, and
     its arguments, and returns what a call does; None: sums are added up. left: the result that stays in the lanes, as
-    `Parts`. fixed: arguments other than samples have the same shapes in every call.
+    `Parts`. fixed: arguments other than samples have the same shapes in every call. in_programs: a program that is
+    traced around a call calls the lanes, too.
     """
 
     def __init__(
         self,
         function: Callable[..., Any],
-        whole: Jitted,
+        whole: Callable[..., Any],
         samples: Callable[..., Mapping[str, Any]],
         *,
         lanes: str | int | None = None,
@@ -93,12 +101,13 @@ class InLanes:
         finish: Callable[..., Any] | None = None,
         left: int | None = None,
         fixed: bool = False,
+        in_programs: bool = False,
     ):
         self._function, self._whole, self._samples, self._fixed = function, whole, samples, fixed
         self._is_own, self._own = lanes is not None, None if lanes is None else parse_lanes(lanes)
         self._may_pay, self._finish, self._left = may_pay, finish or self._summed, left
         self._added = jit(added)
-        self._before = _CALLS_BEFORE
+        self._before, self._in_programs = 0 if in_programs else _CALLS_BEFORE, in_programs
         self._calls: dict[Any, int] = {}
         self._lanes: dict[Any, Lanes | str] = {}
         self._names: dict[Any, str] = {}
@@ -115,13 +124,17 @@ class InLanes:
         parts = next((leaf for leaf in leaves if isinstance(leaf, Parts)), None)
         lanes = self._lanes_for(count, arguments, parts)
         if isinstance(lanes, Lanes):
+            if self._in_programs and _is_traced(leaves):
+                return lanes.traced(*arguments)
             return self._finish(lanes(*arguments), *arguments)
         if parts is not None:
             arguments = jax.tree.map(lambda leaf: leaf.whole() if isinstance(leaf, Parts) else leaf, arguments)
         return self._whole(*arguments)
 
     def _cache_size(self) -> int:
-        return self._whole._cache_size() + sum(isinstance(lanes, Lanes) for lanes in self._lanes.values())
+        return getattr(self._whole, "_cache_size", int)() + sum(
+            isinstance(lanes, Lanes) for lanes in self._lanes.values()
+        )
 
     def _summed(self, results: Any, *_: Any) -> Any:
         """Return results of lanes with the summands added up."""
@@ -136,7 +149,7 @@ class InLanes:
         elif count == 1 or (count is None and not self._may_pay):
             return None
         leaves, tree = jax.tree.flatten(self._samples(*arguments) if self._fixed else arguments)
-        if any(isinstance(leaf, Tracer) for leaf in leaves):
+        if not self._in_programs and _is_traced(leaves):
             return None
         key = (count, tree, *[(np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves])
         if key not in self._lanes:
@@ -169,7 +182,8 @@ class InLanes:
         """Return lanes for arguments of these shapes. Raises Unsplit."""
         samples = self._samples(*arguments)
         self._names[key] = ", ".join(f"{name} {np.shape(value)}" for name, value in samples.items())
-        devices = {d for leaf in jax.tree.leaves(arguments) if isinstance(leaf, jax.Array) for d in leaf.devices()}
+        arrays = [leaf for leaf in jax.tree.leaves(arguments) if isinstance(leaf, jax.Array) and not _is_traced([leaf])]
+        devices = {device for array in arrays for device in array.devices()} or {*jax.devices()[:1]}
         if [device.platform for device in devices] != ["cpu"]:
             raise Unsplit("lanes are of arrays on one CPU")
         why_not = cpu_streams.why_not()
@@ -190,6 +204,10 @@ class InLanes:
     def ways(self) -> list[str]:
         """Return lines of text: how the calls of each batch's shapes run, and why not in lanes."""
         return [f"{self._names[key]}: {_told(lanes)}" for key, lanes in [*self._lanes.items()]]
+
+
+def _is_traced(leaves: Iterable[Any]) -> bool:
+    return any(isinstance(leaf, Tracer) for leaf in leaves)
 
 
 def _told(lanes: Lanes | str) -> str:

@@ -176,16 +176,37 @@ class Lanes:
         arrays = [jax.ShapeDtypeStruct(shape, dtype, sharding=place) for shape, dtype in self._operands]
         return self._function.lower(number, *arrays)
 
+    def _compile(self) -> None:
+        while self._lowered:  # one after the other: a compiler's memory is more than a step's
+            self._programs.append(Awaited(self._lowered[0].compile(), lambda: None))
+            del self._lowered[0]
+
+    def traced(self, *arguments: Any) -> Any:
+        """Return the function's results, in a program that calls the lanes while it runs."""
+        call, leaves = host_call("lane_step"), jax.tree.leaves(arguments)
+        if call is None or any(self._left):
+            raise Unsplit("this JAX calls no Python from programs")
+        with _running:
+            self._compile()
+        tree = jax.tree.structure(arguments)
+
+        def step(_: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
+            results = jax.tree.leaves(added(self(*jax.tree.unflatten(tree, arrays))))
+            return [np.asarray(array, struct.dtype) for array, struct in zip(results, self._structs, strict=True)]
+
+        operands = [jax.random.key_data(leaf) if _is_key(leaf) else leaf for leaf in leaves]
+        kinds = tuple(struct.shape for struct in self._structs), tuple(struct.dtype for struct in self._structs)
+        results = call(jnp.zeros((), jnp.int32), *operands, callback=step, results=kinds)
+        return jax.tree.unflatten(self._tree, results)
+
     def __call__(self, *arguments: Any) -> Any:
         """Return the function's results, when they are computed, on the device of the first of JAX's arrays among the
-        arguments; in place of a sum its `Summands`, of what stays in the lanes its `Parts`."""
+        arguments, without any as NumPy's; in place of a sum its `Summands`, of what stays in the lanes its `Parts`."""
         leaves = jax.tree.leaves(arguments)
-        home = next(leaf.sharding for leaf in leaves if isinstance(leaf, jax.Array))
+        home = next((leaf.sharding for leaf in leaves if isinstance(leaf, jax.Array)), None)
         arrays = [_on_host(leaves[i], dtype) for i, (_, dtype) in zip(self._used, self._operands, strict=True)]
         with _running:
-            while self._lowered:  # one after the other: a compiler's memory is more than a step's
-                self._programs.append(Awaited(self._lowered[0].compile(), lambda: None))
-                del self._lowered[0]
+            self._compile()
             wait(self._begun)  # of a call that was interrupted
             self._meeting.barrier.reset()
             lanes = self._begun = [self._threads.submit(self._run, number, arrays) for number in range(self.count)]
@@ -199,7 +220,8 @@ class Lanes:
                 raise first[0]
             parts = [lane.result() for lane in lanes]
         of_results = [*zip(self._kinds, self._structs, self._left, zip(*parts, strict=True), strict=True)]
-        joined = jax.device_put([None if stays else _joined(kind, p) for kind, _, stays, p in of_results], home)
+        joined: list[Any] = [None if stays else _joined(kind, p) for kind, _, stays, p in of_results]
+        joined = joined if home is None else jax.device_put(joined, home)
         results = [
             Parts(self, kind, struct, pieces) if stays else array
             for array, (kind, struct, stays, pieces) in zip(joined, of_results, strict=True)

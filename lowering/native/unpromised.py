@@ -23,6 +23,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax import Array
+from jax.core import ShapedArray
 
 try:  # a primitive of one's own; without them `call_primitive` makes none
     from jax.extend.core import Primitive
@@ -76,15 +77,16 @@ def call_primitive(
 
 @cache
 def host_call(name: str) -> Callable[..., list[Array]] | None:
-    """Return a function (number, *arrays, callback=function) → arrays of the same shapes and dtypes, which a program of
-    the CPU has computed by that function, in Python, from NumPy's arrays; None where JAX cannot register it.
+    """Return a function (number, *arrays, callback=function, results=kinds) → arrays, which a program of the CPU has
+    computed by that function, in Python, from NumPy's arrays; None where JAX cannot register it. results: their shapes
+    and dtypes; None: those of the arrays.
 
     `jax.pure_callback` puts each array on JAX's first CPU client before, which waits for other programs there.
     """
     if Primitive is None or mlir is None:
         return None
 
-    def lowered(ctx: Any, *operands: Any, callback: Callable[..., Sequence[Any]]) -> Any:
+    def lowered(ctx: Any, *operands: Any, callback: Callable[..., Sequence[Any]], **_results: Any) -> Any:
         results, *_ = call(ctx, callback, None, [*operands], ctx.avals_in, ctx.avals_out, has_side_effect=False)
         return results
 
@@ -92,8 +94,10 @@ def host_call(name: str) -> Callable[..., list[Array]] | None:
         call = mlir.emit_python_callback
         primitive = Primitive(name)
         primitive.multiple_results = True
-        primitive.def_impl(lambda *arrays, callback: callback(*map(np.asarray, arrays)))
-        primitive.def_abstract_eval(lambda number, *arrays, callback: [*arrays])
+        primitive.def_impl(lambda *arrays, callback, **_results: callback(*map(np.asarray, arrays)))
+        primitive.def_abstract_eval(
+            lambda number, *arrays, results=None, **_: [*arrays] if results is None else [*map(ShapedArray, *results)]
+        )
         mlir.register_lowering(primitive, lowered, platform="cpu", cacheable=False)
     except Exception:
         return None

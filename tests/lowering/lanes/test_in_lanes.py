@@ -10,11 +10,13 @@ import signal
 import threading
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 import lowering
 from lowering import Trainer, mx
+from lowering.lanes.in_lanes import _count
 from lowering.lanes.lanes import Lanes
 from lowering.mx.executor import Executor
 from symjax_nnvm import symbol as sym
@@ -182,6 +184,18 @@ def by_block(norm: bool) -> tuple[dict[str, Any], list[str]]:
     return {name: parameter.data() for name, parameter in block.collect_params().items()}, ways
 
 
+def by_grad_fn(compiled: bool) -> tuple[dict[str, Any], list[str]]:
+    """Gradients of a network that draws, by the function, or by a program that calls it."""
+    net = branchless()
+    lanes = _count.get() or "auto"
+    grad = lowering.grad_fn(net, lanes=lanes)
+    args = {**images(), "fc_weight": np.ones((2, 36), "f"), "fc_bias": np.zeros(2, "f")}
+    call = jax.jit(lambda *a: jax.tree.map(lambda x: 2 * x, grad(*a))) if compiled else grad
+    outputs, grads, _ = call(args, {}, jax.random.key(3))
+    del grads["softmax_label"]
+    return {**grads, "outputs": outputs[0]}, []
+
+
 @pytest.mark.slow("compiles networks for each lane")
 @pytest.mark.parametrize(
     ("door", "count", "meets"),
@@ -191,8 +205,10 @@ def by_block(norm: bool) -> tuple[dict[str, Any], list[str]]:
         (lambda: by_executor(convolutional()), 2, [1, 1]),
         (lambda: by_block(True), 2, [1, 1]),
         (lambda: by_block(False), 2, []),
+        (lambda: by_grad_fn(False), 2, []),
+        (lambda: by_grad_fn(True), 4, []),
     ],
-    ids=["module", "module, dropout", "executor", "block", "block without states"],
+    ids=["module", "module, dropout", "executor", "block", "block without states", "grad_fn", "grad_fn in a program"],
 )
 def test_every_door_trains_in_lanes_as_the_whole_does(door: Any, count: int, meets: list[int]):
     def trained_in(lanes: Any) -> tuple[dict[str, np.ndarray], list[str]]:
