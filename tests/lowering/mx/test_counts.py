@@ -343,3 +343,13 @@ def test_an_argument_of_another_kind_is_named_where_python_would_stop():
         module.bind([("data", (2, 3))], grad_req=["write"])
     with pytest.raises(mx.MXNetError, match="only of NDArrays"):
         mx.autograd.backward("x")
+
+
+def test_a_dense_layer_of_no_units_is_refused_where_it_computes():
+    """MXNet makes such layers; its own tests do, in lists of layers of growing sizes."""
+    layer = mx.gluon.nn.Dense(0)
+    layer.initialize()
+    with pytest.raises(ValueError, match="num_hidden"):
+        layer(mx.nd.ones((2, 3)))
+    with pytest.raises(ValueError, match="units"):
+        mx.gluon.nn.Dense(-1)

@@ -135,7 +135,7 @@ class Dense(HybridBlock):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        check_count(units, "units")
+        check_count(units, "units", 0)
         self._flatten, self._units, self._in_units = flatten, units, in_units
         options = {"dtype": dtype, "allow_deferred_init": True}
         with self.name_scope():
