@@ -224,11 +224,11 @@ def broadcast_arrays(*args: Any) -> list[Any]:
 def unravel_index(indices: Any, shape: ShapeLike, order: str = "C") -> Any:
     """Indices of the flat array as indices along each axis."""
     require_order(order)
-    if is_number(indices):
-        return np.unravel_index(int(indices), shape)
-    return tuple(
-        from_host(row.astype(indices.dtype), indices.ctx) for row in np.unravel_index(host(indices.cell), shape)
-    )
+    try:
+        rows = np.unravel_index(int(indices) if is_number(indices) else host(indices.cell), shape)
+    except (TypeError, ValueError) as error:  # NumPy's
+        raise DialectValueError(f"unravel_index: {error}") from None
+    return rows if is_number(indices) else tuple(from_host(row.astype(indices.dtype), indices.ctx) for row in rows)
 
 
 def shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:

@@ -138,7 +138,10 @@ def pad(op: Operators, x: Any, pad_width: Any = None, mode: str = "constant", **
     if kwargs.get("reflect_type", "even") not in ("even", None) or kwargs.get("stat_length") is not None:
         raise DialectValueError(f"unsupported keyword arguments for mode {mode!r}: {kwargs}")
     ndim = 0 if op.symbolic else x.ndim
-    widths = np.broadcast_to(np.asarray(pad_width), (ndim, 2)).tolist() if ndim else pad_width
+    try:
+        widths = np.broadcast_to(np.asarray(pad_width), (ndim, 2)).tolist() if ndim else pad_width
+    except ValueError:
+        raise DialectValueError("`pad_width` is wrong", expected=f"{ndim} pairs", got=repr(pad_width)) from None
     params = {"constant_value": kwargs.get("constant_values", 0)} if mode == "constant" else {}
     return op("_npi_pad", x, pad_width=tuple(map(tuple, widths)), mode=mode, **params)
 

@@ -22,7 +22,7 @@ def _int64(indices: np.ndarray) -> Array:
 @lowers("_npi_unique", needs=("attrs",), by_values=lambda p: True)
 def _unique(p: UniqueParams, data: Array, *, attrs: NodeAttrs) -> list[Array]:
     values = values_of(data, attrs, "data", _SAME_SHAPE)
-    results = np.unique(values, True, True, True, p.axis)
+    results = np.unique(np.atleast_1d(values), True, True, True, p.axis)
     elements, first, inverse, counts = results
     requests = ((p.return_index, first), (p.return_inverse, inverse.reshape(-1)), (p.return_counts, counts))
     return [jnp.asarray(elements), *(_int64(indices) for is_asked, indices in requests if is_asked)]

@@ -17,14 +17,14 @@ def softmax_over(data: Array, axis: int) -> Array:
 
 
 def _scaled(p: ops.SoftmaxParams, data: Array) -> Array:
-    """Return the data in the dtype of the computation, divided by the temperature.
+    """Return the data in the dtype of the computation, divided by the temperature; a number with an axis.
 
     Half precision is computed in float32: XLA keeps the conversions inside the fused loop, so they cost no memory.
     """
     if p.dtype is None and not jnp.issubdtype(data.dtype, jnp.floating):
         raise TypeError(f"the result of {data.dtype} data needs a floating-point dtype; pass dtype='float32'")
     dtype = jnp.promote_types(data.dtype, jnp.float32) if p.dtype is None else _wider(data.dtype, p.dtype)
-    data = data.astype(dtype)
+    data = jnp.atleast_1d(data.astype(dtype))
     return data if p.temperature in (None, 1.0) else data / p.temperature
 
 
@@ -34,8 +34,8 @@ def _wider(dtype: jnp.dtype, name: str) -> jnp.dtype:
 
 
 def _result(p: ops.SoftmaxParams, value: Array, data: Array) -> Array:
-    """Return a result in its dtype: the parameter's, as wide as JAX allows now, or data's."""
-    return value.astype(data.dtype if p.dtype is None else jax.dtypes.canonicalize_dtype(p.dtype))
+    """Return a result in its shape and dtype: the parameter's, as wide as JAX allows now, or data's."""
+    return value.reshape(data.shape).astype(data.dtype if p.dtype is None else jax.dtypes.canonicalize_dtype(p.dtype))
 
 
 @lowers("softmax")
@@ -43,9 +43,9 @@ def _softmax(p: ops.SoftmaxParams, data: Array, length: Array | None = None) -> 
     scaled = _scaled(p, data)
     if length is None:
         return _result(p, jax.nn.softmax(scaled, p.axis), data)
-    axis = p.axis % data.ndim
-    position = lax.broadcasted_iota(length.dtype, data.shape, axis)
-    inside = position < length.reshape(*data.shape[:axis], 1, *data.shape[axis + 1 :])
+    axis = p.axis % scaled.ndim
+    position = lax.broadcasted_iota(length.dtype, scaled.shape, axis)
+    inside = position < length.reshape(*scaled.shape[:axis], 1, *scaled.shape[axis + 1 :])
     # The least finite number, not -inf, so that a row of length 0 is no 0 / 0.
     scaled = jnp.where(inside, scaled, jnp.finfo(scaled.dtype).min)
     return _result(p, jnp.where(inside, jax.nn.softmax(scaled, axis), 0), data)

@@ -43,13 +43,15 @@ def _average(p: ops.AverageParams, a: Array, weights: Array | None = None) -> tu
 
 @lowers("_npi_percentile")
 def _percentile(p: ops.PercentileParams, a: Array, q: Array | None = None) -> Array:
-    out = a.dtype if jnp.issubdtype(a.dtype, jnp.floating) else np.dtype(np.float32)
+    out = np.dtype(np.float64 if a.dtype == np.float64 else np.float32)
     axes = reduced_axes(p, a.ndim)
     others = [i for i in range(a.ndim) if i not in axes]
     count = math.prod(a.shape[axis] for axis in axes)
     lines = lax.sort(wide(a).transpose([*others, *axes]).reshape([*(a.shape[i] for i in others), count]))
     percentage = jnp.asarray(p.q_scalar, lines.dtype) if q is None else wide(q).astype(lines.dtype)
     place = jnp.clip(percentage, 0, 100) * (count - 1) / 100
+    if p.q_scalar is not None and isinstance(count, int):  # which XLA would multiply by 0.01
+        place = jnp.asarray(p.q_scalar * (count - 1) / 100, lines.dtype)
     low, high = jnp.floor(place), jnp.ceil(place)
     if p.interpolation in ("lower", "higher", "nearest"):
         low = high = {"lower": low, "higher": high, "nearest": jnp.floor(place + 0.5)}[p.interpolation]
@@ -61,5 +63,5 @@ def _percentile(p: ops.PercentileParams, a: Array, q: Array | None = None) -> Ar
     )
     part = jnp.asarray(0.5, lines.dtype) if p.interpolation == "midpoint" else place - low
     part = part.reshape(part.shape + (1,) * (below.ndim - part.ndim))
-    result = below if p.interpolation in ("lower", "higher", "nearest") else below + (above - below) * part
+    result = below if p.interpolation in ("lower", "higher", "nearest") else below * (1 - part) + above * part
     return cast(result, out).reshape((*(() if q is None else q.shape), *reduced_shape(p, a.shape)))

@@ -65,7 +65,7 @@ class PickParams(Params):
 
 
 def _pick_shapes(p: PickParams, ins: Shapes, outs: Shapes):
-    """data (…, d, …), index (…, …) or (…, 1, …) → (…, …), or (…, 1, …) with keepdims."""
+    """data (…, d, …), index (…, …) or (…, 1, …) → (…, …), or (…, 1, …) with keepdims. Of one axis a number picks."""
     data, index = ins
     if data is None:
         return ins, outs
@@ -74,7 +74,7 @@ def _pick_shapes(p: PickParams, ins: Shapes, outs: Shapes):
     keepdims_shape = replaced(data, axis, 1)
     if index is not None and len(index) == len(keepdims_shape) != len(without):
         index, without = keepdims_shape, replaced(_merged(keepdims_shape, index), axis) or (1,)
-    else:
+    elif index or len(data) > 1:
         index = without
     return [data, index], [keepdims_shape if p.keepdims else without]
 

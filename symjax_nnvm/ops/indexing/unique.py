@@ -20,8 +20,8 @@ class UniqueParams(Params):
 
 
 def _unique_shapes(p: UniqueParams, ins: Shapes, outs: Shapes):
-    """data (…, n, …) → (…, ?, …), and as asked for (?,), (n,), (?,)."""
-    data = ins[0]
+    """data (…, n, …) → (…, ?, …), and as asked for (?,), (n,), (?,). A number has an axis 0."""
+    data = (1,) if ins[0] == () else ins[0]
     first = (None,) if p.axis is None else data and replaced(data, normal_axis(p.axis, len(data)), None)
     return ins, [first, *[(None,)] * (p.num_outputs - 1)]
 

@@ -100,6 +100,8 @@ def _tensordot(p: TensordotParams, a: int, b: int) -> Contraction:
 
 
 def _tensordot_int_axes(p: TensordotIntAxesParams, a: int, b: int) -> Contraction:
+    if not a or not b:  # as MXNet has it: a number multiplies
+        return _meeting(a, b, (), ())
     if p.axes > min(a, b):
         raise ParamError("There are not so many axes", param="axes", expected=f"≤ {min(a, b)}", got=p.axes)
     return _meeting(a, b, range(a - p.axes, a), range(p.axes))

@@ -39,13 +39,13 @@ class UnmaskedSoftmaxParams(SoftmaxParams):
 
 
 def _softmax_shapes(p: _SoftmaxLike, ins: Shapes, outs: Shapes):
-    """data (…, k, …) ↔ (…, k, …); length has the shape of data without the axis."""
+    """data (…, k, …) ↔ (…, k, …); length has the shape of data without the axis. A number has an axis 0."""
     (data, *_), (out,) = same_shape(p, ins[:1], outs)
     if data is None:
         return ins, outs
-    axis = normal_axis(p.axis, len(data))
-    lengths = [replaced(data, axis) or (1,) for _ in ins[1:]]
-    if lengths and ins[1] is not None and len(ins[1]) == len(lengths[0]):
+    axis = normal_axis(p.axis, len(data) or 1)
+    lengths = [replaced(data, axis) or (() if shape == data == () else (1,)) for shape in ins[1:]]
+    if data and lengths and ins[1] is not None and len(ins[1]) == len(lengths[0]):
         dims = tuple(known(*pair) for pair in zip(lengths[0], ins[1], strict=True))
         data = out = (*dims[:axis], data[axis], *dims[axis:])
         lengths = [dims]

@@ -11,7 +11,7 @@ from symjax_nnvm.ir.register import Entries, Shapes, Types, register_op
 from symjax_nnvm.ir.rules.axes import completed, normal_axis
 from symjax_nnvm.ir.rules.costs import per_input
 from symjax_nnvm.ir.rules.linear import linear
-from symjax_nnvm.ir.types import format_shape, is_float
+from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.ops.elementwise.binary import mul, number_type
 from symjax_nnvm.ops.reduce.reduction import reduced_shape
 from symjax_nnvm.ops.reduce.to_scalar import AxesParams
@@ -145,9 +145,9 @@ def _percentile_shapes(p: PercentileParams, ins: Shapes, outs: Shapes):
 
 
 def _percentile_type(p: PercentileParams, ins: Types, outs: Types):
-    """a of numbers, q of any dtype → floats: of whole numbers float32."""
+    """a of numbers, q of any dtype → float64 of float64, float32 of others."""
     (a,), _ = number_type(p, ins[:1], ())
-    return ins, [a if a is None or is_float(a) else "float32"]
+    return ins, [a if a in (None, "float64") else "float32"]
 
 
 register_op(

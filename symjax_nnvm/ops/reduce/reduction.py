@@ -33,7 +33,7 @@ def reduced_axes(p: _Reduces, ndim: int) -> tuple[int, ...]:
     """The axes that are reduced, ascending."""
     if p.axis is None or (not p.axis and not is_numpy(p)):
         return tuple(range(ndim))
-    axes = normal_axes(p.axis, ndim or int(is_numpy(p)))  # a number has an axis 0, as in NumPy
+    axes = normal_axes(p.axis, ndim or 1)  # a number has an axis 0, as in NumPy
     if not ndim:
         return ()
     if getattr(p, "exclude", False):

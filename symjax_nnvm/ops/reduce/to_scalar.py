@@ -248,8 +248,10 @@ def _var_gradient(node: Node, ograds: Entries):
 
 
 def _std_gradient(node: Node, ograds: Entries):
-    """dX = (X - mean) dY / ((n - ddof) Y)."""
-    return _difference_gradient(node, _with_fewer(div(ograds[0], NodeEntry(node, 0, 0)), node), 1.0)
+    """dX = (X - mean) dY / ((n - ddof) Y), of equal elements 0."""
+    y = NodeEntry(node, 0, 0)
+    not_zero = apply("elemwise_add", y, apply("_equal_scalar", y, scalar=0))
+    return _difference_gradient(node, _with_fewer(div(ograds[0], not_zero), node), 1.0)
 
 
 for _name, _gradient, _what in (("var", _var_gradient, "Variance"), ("std", _std_gradient, "Standard deviation")):

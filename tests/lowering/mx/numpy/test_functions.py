@@ -77,7 +77,7 @@ OURS: dict[str, str] = {
         "MXNet has these for all dtypes but bool",
     ),
     **dict.fromkeys(
-        ("np.diagflat(f0)", "npx.reshape_like(f0, f1[:1])"),
+        ("np.diagflat(f0)", "npx.reshape_like(f0, f1[:1])", "npx.pick(f1, f0)"),
         "MXNet refuses an array without axes",
     ),
     **dict.fromkeys(
