@@ -103,6 +103,8 @@ class Run:
             raise TrainingError("Wrong check_finite", expected=expected, got=repr(self.check_finite))
         self._check_arguments()
         self.metrics = make_metrics(self.metrics)  # an iterator would end with the first epoch
+        if self.checkpoints is not None:
+            self.trainer.compile_fully()
         self._tracker = self.trainer.tracker(self.metrics, numbers=self.check_labels)
         self._last_look = 0.0
         self._next_look = 0  # with several processes, which look after the same step
@@ -161,8 +163,6 @@ class Run:
 
     def _train_all(self) -> History:
         self._team.check_lengths(_length(self.data))
-        if self.checkpoints is not None:
-            self.trainer.compile_fully()
         epoch, batch = self._resume()
         self._step = self._saved = self._looked = int(self.trainer.require_state().step)
         steps = _length(self.data)

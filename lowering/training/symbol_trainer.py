@@ -103,8 +103,8 @@ class Trainer:
         data_axis: the mesh axis, or axes, along which batches are split.
         batch_statistics: "global": BatchNorm uses the statistics of the whole batch, as MXNet's SyncBatchNorm;
             "device": those of each device's part, as MXNet's BatchNorm on several devices.
-        effort: how the step is made: "auto", "quick" or "full", as in `lowering.effort`; None for the effort of the
-            block around a step. With checkpoints, and over a mesh, it is "full".
+        effort: how the step and its metrics are made: "auto", "quick" or "full", as in `lowering.effort`; None for the
+            effort of the block around a step. With checkpoints, and over a mesh, it is "full".
         lanes: "auto": on a CPU each core computes samples of its own where an estimate says that this is faster; "off":
             never; a number: that many lanes, wherever the network can be split; None: as the block around a step says
             (`lowering.in_lanes`). `ways()` lists the steps that are.
@@ -187,7 +187,7 @@ class Trainer:
         self._evaluation = Evaluation(programs, self.inputs, evaluated, self.placement)
         self._compiled: StepFunction = self._lanes if whole and mesh is None else self.step_fn
         self._step: StepFunction = self._compiled
-        effort = checked_effort(effort)
+        self._effort = effort = checked_effort(effort)
         first = first_options(options)
         if effort == "full":
             self.compile_fully()
@@ -390,7 +390,7 @@ class Trainer:
         return ways + self._lanes.ways()
 
     def compile_fully(self) -> None:
-        """Compile every step from now on fully, so that a resumed run computes the bits of an uninterrupted one."""
+        """Compile every step and metric from now on fully: a resumed run computes the bits of an uninterrupted one."""
         self._step = self._compiled
         self._lanes.at_once()
 
@@ -456,7 +456,8 @@ class Trainer:
             numbers: also check labels and indices.
         """
         numbered = ClassNumbers(self.symbol, self.inputs.names) if numbers else None
-        return Tracker(metrics, self.inputs, self.symbol.list_outputs(), numbered, self.placement)
+        effort = "full" if self._step is self._compiled else self._effort
+        return Tracker(metrics, self.inputs, self.symbol.list_outputs(), numbered, self.placement, effort)
 
     def about(self) -> dict[str, Any]:
         """Return plain data that distinguishes this run from others: network, parameters, seed."""

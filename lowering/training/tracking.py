@@ -34,6 +34,7 @@ class Tracker:
         output_names: Sequence[str],
         numbers: ClassNumbers | None = None,
         placement: Placement = DEFAULT_PLACEMENT,
+        effort: str | None = None,
     ):
         self.metrics = make_metrics(metrics)
         self._inputs = inputs
@@ -47,7 +48,7 @@ class Tracker:
         for metric in self.metrics:
             _check_names(metric, "output", metric.output_names, self._output_names)
             _check_names(metric, "label", metric.label_names, inputs.labels)
-        self._staged = Staged(under_auto_axes(self._tracked))
+        self._staged = Staged(under_auto_axes(self._tracked), effort=effort)
         self.reset()
 
     def reset(self) -> None:

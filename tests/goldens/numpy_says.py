@@ -24,8 +24,8 @@ SAID = HERE / "numpy_says.txt"
 ASKED = HERE.parent / "lowering" / "mx" / "numpy"
 
 
-def names_of(mx: Any) -> dict[str, Any]:
-    """What expressions may use, of a module that is MXNet or ours."""
+def names_of(mx: Any, expression: str) -> dict[str, Any]:
+    """What an expression uses, of a module that is MXNet or ours; arrays are new, since some functions write them."""
     np, npx = mx.np, mx.npx
 
     def grad(f: Callable[..., Any], *xs: Any) -> list[Any]:
@@ -50,32 +50,29 @@ def names_of(mx: Any) -> dict[str, Any]:
     def kind(x: Any) -> tuple[Any, ...]:
         return (str(x.asnumpy().dtype), x.shape)  # which waits for errors
 
-    return {
-        "np": np,
-        "npx": npx,
-        "onp": onp,
-        "grad": grad,
-        "setit": setit,
-        "upd": upd,
-        "kind": kind,
-        "F32": np.array([[1.5, -2.0, 3.0], [0.25, 5.0, -6.0]]),
-        "f1": np.array([1.0, 2.0, 3.0]),
-        "f0": np.array(2.5),
-        "i32": np.array([[1, 2, 3], [4, 5, 6]], dtype="int32"),
-        "i64": np.array([3, 1, 2], dtype="int64"),
-        "u8": np.array([1, 2, 250], dtype="uint8"),
-        "b": np.array([True, False, True], dtype="bool"),
-        "f16": np.array([1.0, 2.0, 3.0], dtype="float16"),
-        "f64": np.array([1.0, 2.0, 3.0], dtype="float64"),
-        "E": np.zeros((0, 3)),
-        "idx": np.array([0, 1], dtype="int32"),
-        "m2": np.array([[True, False, True], [False, True, False]], dtype="bool"),
-        "sq": np.array([[4.0, 1.0], [2.0, 3.0]]),
-        "sym": np.array([[4.0, 1.0], [1.0, 3.0]]),
-        "pos": np.array([0.1, 0.5, 0.9]),
-        "image": np.arange(12).reshape(2, 2, 3),
-        "batch": np.arange(16).reshape(1, 1, 4, 4) / 8,
-    }
+    names = {"np": np, "npx": npx, "onp": onp, "grad": grad, "setit": setit, "upd": upd, "kind": kind}
+    return names | {name: make(np) for name, make in ARRAYS.items() if name in expression}
+
+
+ARRAYS: dict[str, Callable[[Any], Any]] = {
+    "F32": lambda np: np.array([[1.5, -2.0, 3.0], [0.25, 5.0, -6.0]]),
+    "f1": lambda np: np.array([1.0, 2.0, 3.0]),
+    "f0": lambda np: np.array(2.5),
+    "i32": lambda np: np.array([[1, 2, 3], [4, 5, 6]], dtype="int32"),
+    "i64": lambda np: np.array([3, 1, 2], dtype="int64"),
+    "u8": lambda np: np.array([1, 2, 250], dtype="uint8"),
+    "b": lambda np: np.array([True, False, True], dtype="bool"),
+    "f16": lambda np: np.array([1.0, 2.0, 3.0], dtype="float16"),
+    "f64": lambda np: np.array([1.0, 2.0, 3.0], dtype="float64"),
+    "E": lambda np: np.zeros((0, 3)),
+    "idx": lambda np: np.array([0, 1], dtype="int32"),
+    "m2": lambda np: np.array([[True, False, True], [False, True, False]], dtype="bool"),
+    "sq": lambda np: np.array([[4.0, 1.0], [2.0, 3.0]]),
+    "sym": lambda np: np.array([[4.0, 1.0], [1.0, 3.0]]),
+    "pos": lambda np: np.array([0.1, 0.5, 0.9]),
+    "image": lambda np: np.arange(12).reshape(2, 2, 3),
+    "batch": lambda np: np.arange(16).reshape(1, 1, 4, 4) / 8,
+}
 
 
 def text_of(result: Any) -> str:
@@ -109,7 +106,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     for expression in expressions():
         try:
-            answer = text_of(eval(expression, names_of(mx)))  # anew: some functions write their inputs
+            answer = text_of(eval(expression, names_of(mx, expression)))
         except Exception as error:  # whatever MXNet raises is its answer
             answer = f"!{type(error).__name__}"
             with suppress(Exception):  # which this call left to the next one

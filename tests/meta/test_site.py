@@ -102,14 +102,14 @@ def texts() -> dict[str, str]:
     return operator_pages.pages()
 
 
-@pytest.mark.slow("compiles")
-def test_what_the_search_raises_and_lowers_is_on_the_site(texts: dict[str, str]):
+@pytest.mark.slow("writes the pages")
+def test_what_the_search_raises_and_lowers_is_on_the_site():
     script = (ROOT / "docs" / "web" / "search_scores.js").read_text(encoding="utf-8")
     folders = re.findall(r'startsWith\("([^"]+)/"\)', script)
     pages = re.findall(r'"([^"]+)"', script[script.index('["') : script.index("].includes")])
     assert folders == ["reference/operators", "reference/api"]
     assert pages == ["reference/changelog", "reference/history", "reference/benchmarks"]
-    assert all(name.startswith(f"{folders[0]}/") for name in texts)
+    assert all(operator_pages.path_of(op).startswith(f"{folders[0]}/") for members in GROUPS.values() for op in members)
     assert all(name.startswith(f"{folders[1]}/") for name in reference_pages.pages())
     assert set(pages) <= staging.pages().keys()
 
@@ -118,7 +118,7 @@ def page_of(name: str) -> str:
     return operator_pages.page(Op.get(name), CASES.get(Op.get(name), []))
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("writes every page, as the site's build does")
 def test_every_operator_has_a_page(texts: dict[str, str]):
     ops = [op for members in GROUPS.values() for op in members]
     assert len(ops) > 350
@@ -129,7 +129,7 @@ def test_every_operator_has_a_page(texts: dict[str, str]):
 
 
 @pytest.mark.slow("compiles")
-def test_a_page_tells_what_the_card_says(texts: dict[str, str]):
+def test_a_page_tells_what_the_card_says():
     text = page_of("FullyConnected")
     for part in (
         "# `sym.FullyConnected`\n\nY = X Wᵀ + b: a dense layer.", "```\nY = X Wᵀ + b\ndX = dY W, dW = dYᵀ X, db = ",
@@ -138,8 +138,8 @@ def test_a_page_tells_what_the_card_says(texts: dict[str, str]):
         "`_npx_fully_connected`",
     ):  # fmt: skip
         assert part in text
-    for op in [op for members in GROUPS.values() for op in members]:
-        text = texts[operator_pages.path_of(op)]
+    for op in [op for members in GROUPS.values() for op in members][::8]:
+        text = page_of(op.name)
         assert operator_pages.plain(op.description) in text or f"```\n{op.description.removesuffix('.')}\n" in text
         assert ("- **Unlike MXNet" in text) == (op in FDeviation)
         assert ("**Shapes.**" in text) or not FInferShape.get(op) or not FInferShape[op].__doc__

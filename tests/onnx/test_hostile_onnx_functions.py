@@ -19,6 +19,7 @@ from symjax_nnvm.onnx.imports import local_functions
 from tests.fuzz.onnx_corpus import with_functions
 from tests.onnx.test_from_onnx import assert_same, floats, model_of, node, operators
 from tests.support.pages import text_of
+from tests.support.traced import evaluated
 
 VERSIONS = [helper.make_opsetid("", 18), helper.make_opsetid("local", 1)]
 
@@ -62,7 +63,7 @@ def test_defaults_of_attributes_are_given_to_calls():
     leaky.attribute_proto.append(helper.make_attribute("slope", 0.5))
     made = of(function("outer", [call("leaky", "i", "a"), call("leaky", "a", "o", slope=0.25)]), leaky)
     net, _, _ = nn.from_onnx(made)
-    (found,), _ = lowering.to_jax(net)({"x": -np.ones((2, 3), np.float32)})
+    (found,), _ = evaluated(lowering.to_jax(net), {"x": -np.ones((2, 3), np.float32)})
     np.testing.assert_array_equal(found, np.full((2, 3), -0.125, np.float32))
 
 
@@ -84,7 +85,7 @@ def test_a_weight_may_be_the_default_of_an_attribute(tmp_path: Path, beside: boo
     made.graph.output[0].type.tensor_type.ClearField("shape")
     (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
     net, args, _ = nn.from_onnx(tmp_path / "m.onnx")
-    (found,), _ = lowering.to_jax(net)({"x": np.zeros((2, 300), np.float32), **args})
+    (found,), _ = evaluated(lowering.to_jax(net), {"x": np.zeros((2, 300), np.float32), **args})
     np.testing.assert_array_equal(found, weight)
 
 

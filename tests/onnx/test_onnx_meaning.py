@@ -19,6 +19,7 @@ from symjax_nnvm.onnx import onnx_import
 from tests.onnx.runtime import Arrays, again, run
 from tests.onnx.test_from_onnx import assert_same, floats, model_of, node, operators
 from tests.support.comparison import assert_close
+from tests.support.traced import evaluated
 
 I64 = "INT64"
 
@@ -28,7 +29,7 @@ def ours(model: onnx.ModelProto, inputs: Arrays) -> list[np.ndarray]:
     net, args, aux = nn.from_onnx(model)
     given = {name: array for name, array in inputs.items() if name in net.list_arguments()}
     with jax.enable_x64(True):
-        made, _ = lowering.to_jax(net)({**args, **given}, aux)
+        made, _ = evaluated(lowering.to_jax(net), {**args, **given}, aux)
         return [np.asarray(each) for each in made]
 
 

@@ -30,7 +30,7 @@ from symjax_nnvm.ir.op import Op
 from tests.cases import Case
 from tests.support.comparison import assert_close
 from tests.support.traced import Traced, equations
-from tests.support.walk import CASES, KEY, RUNGS, Part, Rung, Walk, climb, every, part_of, rung
+from tests.support.walk import CASES, KEY, RUNGS, Part, Rung, Walk, climb, every, first, part_of, rung
 
 for _module in (
     *("onnx.test_cases", "onnx.test_from_onnx_cases", "check.test_declarations", "lowering.api.test_open_sizes"),
@@ -98,13 +98,25 @@ def value_equals_mxnet(walk: Walk):
         assert_close(value, walk.golden[f"aux{name.removeprefix('in')}"], walk.case.rtol, f"auxiliary state {name}")
 
 
-@rung(every(lambda case: proven(case) and not is_compared(case)))  # nothing else proves theirs
+def alone(case: Case) -> bool:
+    """Whether nothing else proves its gradient."""
+    return proven(case) and not is_compared(case)
+
+
+@rung(first(alone))
 def gradient_equals_vjp_and_finite_differences(walk: Walk):
+    """Finite differences prove JAX's derivative of the operator's rule, vjp ours of each case."""
     lowering.check_gradients(walk.symbol, *walk.given, wrt=walk.names, is_train=walk.case.is_train)
 
 
-@rung(every(lambda case: proven(case) and is_compared(case)), sampled=one, one_in=6)
-def a_gradient_that_equals_mxnets_equals_vjp_and_finite_differences(walk: Walk):
+@rung(lambda cases: every(alone)(cases)[1:])
+def gradient_equals_vjp(walk: Walk):
+    args = (walk.symbol, *walk.given)
+    lowering.check_gradients(*args, wrt=walk.names, is_train=walk.case.is_train, finite_differences=False)
+
+
+@rung(every(proven), sampled=one, one_in=6)
+def every_gradient_equals_vjp_and_finite_differences(walk: Walk):
     gradient_equals_vjp_and_finite_differences(walk)
 
 
@@ -134,7 +146,7 @@ def second_order_gradient_equals_vjp_of_grad(walk: Walk):
     case, symbol, names = walk.case, walk.symbol, walk.names
     args, aux, _ = walk.given
     heads = [sym.Variable(f"head{i}") for i in range(len(symbol))]
-    first = symbol.gradient(names, head_grads=heads)
+    gradient = symbol.gradient(names, head_grads=heads)
     with jax.enable_x64(True):
         wide = {name: np.asarray(v, np.float64) if v.dtype.kind == "f" else v for name, v in args.items()}
         wide_aux = {name: np.asarray(value, np.float64) for name, value in aux.items()}
@@ -143,7 +155,7 @@ def second_order_gradient_equals_vjp_of_grad(walk: Walk):
         head_values = [np.asarray(rng.uniform(-1, 1, output.shape)) for output in outputs]
         directions = [np.asarray(rng.uniform(-1, 1, wide[name].shape)) for name in names]
         given = {f"head{i}": value for i, value in enumerate(head_values)}
-        known = [n for n in first.list_arguments() if n in given or n in wide]
+        known = [n for n in gradient.list_arguments() if n in given or n in wide]
         second_wrt = [name for name in names if name in known]
         phi = witness(symbol, head_values, is_train=case.is_train)
 
@@ -151,8 +163,8 @@ def second_order_gradient_equals_vjp_of_grad(walk: Walk):
             grads = jax.grad(lambda c: phi({**wide, **c}, wide_aux, KEY))(chosen)
             return sum(jnp.sum(grads[name] * d) for name, d in zip(names, directions, strict=True))
 
-        program = lowering.grad_fn(first, second_wrt, is_train=case.is_train)
-        first_aux = {name: wide_aux[name] for name in first.list_auxiliary_states()}
+        program = lowering.grad_fn(gradient, second_wrt, is_train=case.is_train)
+        first_aux = {name: wide_aux[name] for name in gradient.list_auxiliary_states()}
 
         def both(chosen):
             first_args = {name: {**wide, **given, **chosen}[name] for name in known}

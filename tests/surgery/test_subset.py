@@ -12,6 +12,7 @@ import lowering
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import ParamsMismatchError, SymbolTypeError, SymbolValueError
+from tests.support.traced import evaluated
 from tests.surgery.networks import arrays_for, classifier, outputs_of
 
 NET = classifier()
@@ -28,7 +29,7 @@ def test_what_was_cut_off_is_left_out():
     args, aux = nn.subset(features, ARGS, AUX)
     assert list(args) == features.list_arguments()  # the data, which were given, among them
     assert list(aux) == features.list_auxiliary_states()
-    lowering.to_jax(features)(args, aux)
+    evaluated(lowering.to_jax(features), args, aux)
 
 
 def test_merged_and_swapped_dicts_are_told_apart():
@@ -63,7 +64,7 @@ def test_frozen_statistics_are_those_of_inference():
     (training,), (inference,) = (outputs_of(frozen, ARGS, AUX, is_train=is_train) for is_train in (True, False))
     assert np.array_equal(training, inference)
     taken = {name: ARGS[name] for name in frozen.list_arguments()}
-    _, states = lowering.to_jax(frozen, is_train=True)(taken, AUX)
+    _, states = evaluated(lowering.to_jax(frozen, is_train=True), taken, AUX)
     for name, state in states.items():
         assert np.array_equal(state, AUX[name])
     (moving,) = outputs_of(nn.cut(NET, "bn1"), ARGS, AUX, is_train=True)

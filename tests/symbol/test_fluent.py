@@ -13,6 +13,7 @@ import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import NotImplementedForSymbol, SymbolTypeError, SymbolValueError
 from symjax_nnvm.symbol.fluent import Fluent
+from tests.support.traced import evaluated
 
 Y = sym.Variable("y")
 ARGUMENTS = {
@@ -82,10 +83,10 @@ def test_what_a_symbol_cannot_do_says_what_to_do(method: str):
 @pytest.mark.slow("compiles")
 def test_histogram():
     x = np.array([0.1, 0.2, 0.9], np.float32)
-    counts, edges = lowering.to_jax(sym.histogram(sym.Variable("x"), 2, (0, 1)))({"x": x})[0]
+    counts, edges = evaluated(lowering.to_jax(sym.histogram(sym.Variable("x"), 2, (0, 1))), {"x": x})[0]
     assert (counts.tolist(), edges.tolist()) == ([2, 1], [0, 0.5, 1])
     by_edges = sym.histogram(sym.Variable("x"), sym.Variable("b"))
-    counts, _ = lowering.to_jax(by_edges)({"x": x, "b": np.array([0, 0.15, 1], np.float32)})[0]
+    counts, _ = evaluated(lowering.to_jax(by_edges), {"x": x, "b": np.array([0, 0.15, 1], np.float32)})[0]
     assert counts.tolist() == [1, 2]
     with pytest.raises(SymbolValueError, match="null range is not supported in symbol mode"):
         sym.histogram(sym.Variable("x"))
@@ -96,7 +97,7 @@ def test_histogram():
 def test_split_v2():
     x = np.arange(6.0, dtype=np.float32)
     for split, parts in ((3, [[0, 1], [2, 3], [4, 5]]), ((1, 4), [[0], [1, 2, 3], [4, 5]])):
-        outputs = lowering.to_jax(sym.split_v2(sym.Variable("x"), split))({"x": x})[0]
+        outputs = evaluated(lowering.to_jax(sym.split_v2(sym.Variable("x"), split)), {"x": x})[0]
         assert [part.tolist() for part in outputs] == parts
     with pytest.raises(SymbolValueError, match="either int or tuple of ints"):
         sym.split_v2(sym.Variable("x"), "two")
@@ -107,7 +108,7 @@ def test_rand_zipfian_draws_by_its_law():
     true = np.array([0, 3], np.float32)
     symbol = sym.Group(list(sym.contrib.rand_zipfian(sym.Variable("t"), 20_000, 5)))
     with jax.enable_x64(True):
-        drawn, expected_true, expected_drawn = lowering.to_jax(symbol)({"t": true}, {}, jax.random.key(0))[0]
+        drawn, expected_true, expected_drawn = evaluated(lowering.to_jax(symbol), {"t": true}, {}, jax.random.key(0))[0]
     law = np.log((np.arange(5) + 2) / (np.arange(5) + 1)) / np.log(6) * 20_000
     np.testing.assert_allclose(expected_true, law[[0, 3]], rtol=1e-12)
     np.testing.assert_allclose(expected_drawn, law[drawn], rtol=1e-12)
@@ -125,8 +126,8 @@ def test_adamw_update_takes_a_number_as_scale():
     symbolic = sym.contrib.adamw_update(w, g, m, v, sym.Variable("scale"), lr=0.1, eta=1.0, name="u")
     arrays = {"w": np.ones(3, np.float32), "g": np.full(3, 2, np.float32)}
     states = {"m": np.zeros(3, np.float32), "v": np.zeros(3, np.float32)}
-    by_number = lowering.to_jax(update)(arrays, states)[0][0]
-    by_symbol = lowering.to_jax(symbolic)(arrays | {"scale": np.full(1, 0.5, np.float32)}, states)[0][0]
+    by_number = evaluated(lowering.to_jax(update), arrays, states)[0][0]
+    by_symbol = evaluated(lowering.to_jax(symbolic), arrays | {"scale": np.full(1, 0.5, np.float32)}, states)[0][0]
     assert by_number.tolist() == by_symbol.tolist()
     with_master = sym.contrib.mp_adamw_update(w, g, m, v, sym.Variable("w32"), 0.5, lr=0.1, eta=1.0)
     assert with_master.list_auxiliary_states() == ["m", "v", "w32"]

@@ -10,6 +10,7 @@ import pytest
 import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import GradientError
+from tests.support.traced import evaluated
 
 X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
 
@@ -33,7 +34,7 @@ def test_outputs_gradients_and_states_come_together():
     net = sym.make_loss(sym.sum(sym.BatchNorm(sym.Variable("x"), fix_gamma=False, name="bn")))
     args = {"x": X, "bn_gamma": np.ones(3, np.float32), "bn_beta": np.zeros(3, np.float32)}
     aux = {"bn_moving_mean": np.zeros(3, np.float32), "bn_moving_var": np.ones(3, np.float32)}
-    outputs, grads, new_aux = lowering.grad_fn(net)(args, aux)
+    outputs, grads, new_aux = evaluated(lowering.grad_fn(net), args, aux)
     assert set(grads) == set(args)
     np.testing.assert_allclose(grads["bn_beta"], [2, 2, 2])
     np.testing.assert_allclose(new_aux["bn_moving_mean"], X.mean(0) * 0.1, rtol=1e-6)
@@ -42,13 +43,13 @@ def test_outputs_gradients_and_states_come_together():
 
 @pytest.mark.slow("compiles")
 def test_loss_heads_need_no_head_gradient():
-    outputs, grads, _ = lowering.grad_fn(classifier(), wrt=["fc_bias"])(classifier_args())
+    outputs, grads, _ = evaluated(lowering.grad_fn(classifier(), wrt=["fc_bias"]), classifier_args())
     label = np.eye(3)[[0, 1, 2, 1]]
     np.testing.assert_allclose(grads["fc_bias"], (outputs[0] - label).sum(0), rtol=1e-5, atol=1e-6)
 
 
 def test_a_head_of_one_element_gets_one():
-    grads = lowering.grad_fn(sym.sum(sym.Variable("x")))({"x": X})[1]
+    grads = evaluated(lowering.grad_fn(sym.sum(sym.Variable("x"))), {"x": X})[1]
     np.testing.assert_array_equal(grads["x"], np.ones_like(X))
 
 
@@ -72,8 +73,8 @@ def test_a_loss_head_beside_a_plain_output_needs_only_the_plain_ones_gradient():
     args = classifier_args()
     net = classifier()
     both = sym.Group([net, net.get_internals()["fc_output"]])
-    grads = lowering.grad_fn(both, wrt=["fc_bias"])(args, head_grads=[None, np.zeros((4, 3))])[1]
-    expected = lowering.grad_fn(net, wrt=["fc_bias"])(args)[1]
+    grads = evaluated(lowering.grad_fn(both, wrt=["fc_bias"]), args, head_grads=[None, np.zeros((4, 3))])[1]
+    expected = evaluated(lowering.grad_fn(net, wrt=["fc_bias"]), args)[1]
     np.testing.assert_allclose(grads["fc_bias"], expected["fc_bias"], rtol=1e-6)
 
 
@@ -81,7 +82,7 @@ def test_a_loss_head_beside_a_plain_output_needs_only_the_plain_ones_gradient():
 def test_wrt_none_means_every_float_argument():
     net = sym.Embedding(sym.Variable("ids"), input_dim=4, output_dim=2, name="e")
     args = {"ids": np.array([1, 1, 3], np.int32), "e_weight": np.ones((4, 2), np.float32)}
-    grads = lowering.grad_fn(net)(args, head_grads=[np.ones((3, 2))])[1]
+    grads = evaluated(lowering.grad_fn(net), args, head_grads=[np.ones((3, 2))])[1]
     assert list(grads) == ["e_weight"]
     np.testing.assert_array_equal(grads["e_weight"][:, 0], [0, 2, 0, 1])
 
@@ -101,18 +102,18 @@ def test_jitted_gradient_equals_plain():
 def test_train_mode_is_the_default_and_eval_mode_a_choice():
     net = sym.make_loss(sym.sum(sym.Dropout(sym.Variable("x"), p=0.5, name="d")))
     key = jax.random.key(0)
-    trained = lowering.grad_fn(net)({"x": np.ones(1000)}, key=key)[1]["x"]
+    trained = evaluated(lowering.grad_fn(net), {"x": np.ones(1000)}, key=key)[1]["x"]
     assert set(np.unique(trained)) == {0.0, 2.0}
-    evaluated = lowering.grad_fn(net, is_train=False)({"x": np.ones(1000)}, key=key)[1]["x"]
-    assert set(np.unique(evaluated)) == {1.0}
+    without = evaluated(lowering.grad_fn(net, is_train=False), {"x": np.ones(1000)}, key=key)[1]["x"]
+    assert set(np.unique(without)) == {1.0}
 
 
 def test_forward_alone_and_forward_with_backward_draw_the_same_numbers():
     net = sym.Dropout(sym.Variable("x"), p=0.5, name="d")
     key = jax.random.key(5)
     args = {"x": np.ones(1000, np.float32)}
-    forward, _ = lowering.to_jax(net, is_train=True)(args, key=key)
-    outputs, grads, _ = lowering.grad_fn(net)(args, key=key, head_grads=[np.ones(1000)])
+    forward, _ = evaluated(lowering.to_jax(net, is_train=True), args, key=key)
+    outputs, grads, _ = evaluated(lowering.grad_fn(net), args, key=key, head_grads=[np.ones(1000)])
     np.testing.assert_array_equal(forward[0], outputs[0])
     np.testing.assert_array_equal(grads["x"], outputs[0])
 
@@ -120,7 +121,7 @@ def test_forward_alone_and_forward_with_backward_draw_the_same_numbers():
 def test_differentiable_gives_jax_our_gradient():
     args = classifier_args()
     function = lowering.differentiable(classifier())
-    ours = lowering.grad_fn(classifier(), wrt=["fc_weight"])(args)[1]["fc_weight"]
+    ours = evaluated(lowering.grad_fn(classifier(), wrt=["fc_weight"]), args)[1]["fc_weight"]
 
     def loss(weight):
         return jnp.sum(function(args | {"fc_weight": weight})[0][0])

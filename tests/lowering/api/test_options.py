@@ -18,6 +18,7 @@ from lowering.messages.migration_hints import KEYWORDS
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import RENAMED, CallError, NNVMError, TrainingError
 from symjax_nnvm.pipeline import Options, Pipeline, Plan
+from tests.support.traced import evaluated
 
 WIDTH = {"__sharding__": "batch, None"}
 
@@ -144,7 +145,7 @@ def test_half_precision_is_the_same_in_functions_predictors_and_programs(tmp_pat
     path = tmp_path / "p"
     (served,) = lowering.Predictor(SERVED, ARGS, AUX, **HALF)(data=X)
     exported = lowering.export_program(path, SERVED, ARGS, AUX, {"data": (4, 5)}, **HALF)
-    (whole,), _ = lowering.to_jax(SERVED)(ARGS | {"data": X}, AUX)
+    (whole,), _ = evaluated(lowering.to_jax(SERVED), ARGS | {"data": X}, AUX)
     runs = [lowering.to_jax(SERVED, **HALF), lowering.compile(SERVED, **HALF)]
     for output in (*(run(ARGS | {"data": X}, AUX)[0][0] for run in runs), exported.call(data=X)[0]):
         assert output.dtype == np.float32

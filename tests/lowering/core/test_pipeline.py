@@ -26,6 +26,7 @@ from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.pipeline import STAGES, Options, Pipeline, Stage
+from tests.support.traced import evaluated
 
 ROOT = Path(lowering.__file__).parent
 
@@ -166,15 +167,15 @@ def test_a_stage_from_outside_runs_behind_every_door():
     x = jnp.asarray([0.3, 0.7])
     expected = np.cos(np.asarray(x))
     outputs = [
-        lowering.to_jax(net)({"x": x})[0][0],
+        evaluated(lowering.to_jax(net), {"x": x})[0][0],
         lowering.compile(net)({"x": x})[0][0],
-        lowering.grad_fn(net)({"x": x}, head_grads=[x])[0][0],
+        evaluated(lowering.grad_fn(net), {"x": x}, head_grads=[x])[0][0],
         lowering.differentiable(net)({"x": x})[0][0],
         lowering.bind(net, args={"x": x}).forward()[0],
     ]
     for output in outputs:
         np.testing.assert_allclose(output, expected, rtol=1e-6)
-    gradient = lowering.grad_fn(net)({"x": x}, head_grads=[jnp.ones(2)])[1]["x"]
+    gradient = evaluated(lowering.grad_fn(net), {"x": x}, head_grads=[jnp.ones(2)])[1]["x"]
     np.testing.assert_allclose(gradient, -np.sin(np.asarray(x)), rtol=1e-6)
     assert "SinToCos" in str(lowering.explain(net))
 
@@ -186,10 +187,10 @@ def test_a_stage_from_outside_leaves_no_trace(sines_are_cosines: Callable[[], No
     with_it = lowering.compile(net)
     np.testing.assert_allclose(with_it({"x": x})[0][0], np.cos(x), rtol=1e-6)
     with pipeline.without("SinToCos"):
-        np.testing.assert_allclose(lowering.to_jax(net)({"x": x})[0][0], np.sin(x), rtol=1e-6)
+        np.testing.assert_allclose(evaluated(lowering.to_jax(net), {"x": x})[0][0], np.sin(x), rtol=1e-6)
     sines_are_cosines()
     assert pipeline.stages() == STAGES
-    np.testing.assert_allclose(lowering.to_jax(net)({"x": x})[0][0], np.sin(x), rtol=1e-6)
+    np.testing.assert_allclose(evaluated(lowering.to_jax(net), {"x": x})[0][0], np.sin(x), rtol=1e-6)
     np.testing.assert_allclose(with_it({"x": x})[0][0], np.cos(x), rtol=1e-6)  # it was made before
     with pytest.raises(PassError, match="SinToCos"):
         pipeline.without("SinToCos").__enter__()
@@ -199,7 +200,7 @@ def test_a_stage_from_outside_leaves_no_trace(sines_are_cosines: Callable[[], No
 def test_a_stage_from_outside_runs_inside_loops():
     net, _ = sym.contrib.foreach(lambda x, s: (sym.sin(x) + s, s), sym.Variable("x"), sym.Variable("s"))
     x = np.linspace(0, 1, 6, dtype=np.float32).reshape(3, 2)
-    (found,), _ = lowering.to_jax(net)({"x": x, "s": np.zeros(2, np.float32)})
+    (found,), _ = evaluated(lowering.to_jax(net), {"x": x, "s": np.zeros(2, np.float32)})
     np.testing.assert_allclose(found, np.cos(x), rtol=1e-6)
 
 
@@ -230,8 +231,8 @@ def test_executors_of_other_shapes_are_inferred_anew():
 def test_keys_do_not_depend_on_the_door():
     net = sym.Dropout(sym.Variable("x"), p=0.5, name="drop")
     x, key = jnp.ones(64), jax.random.key(3)
-    alone = lowering.to_jax(net, is_train=True)({"x": x}, key=key)[0][0]
-    beside = lowering.grad_fn(net)({"x": x}, key=key, head_grads=[x])[0][0]
+    alone = evaluated(lowering.to_jax(net, is_train=True), {"x": x}, key=key)[0][0]
+    beside = evaluated(lowering.grad_fn(net), {"x": x}, key=key, head_grads=[x])[0][0]
     np.testing.assert_array_equal(alone, beside)
 
 

@@ -25,6 +25,7 @@ from lowering.serving import constant_store as constants
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import CallError, FileError, InferenceError, LoweringError, SymbolValueError
 from tests.support.comparison import assert_close
+from tests.support.traced import evaluated
 
 pytestmark = pytest.mark.usefixtures("compiled_fully")
 
@@ -53,7 +54,7 @@ ARGS = {name: value for name, value in ARRAYS.items() if name not in ("data", "s
 
 
 def expected(x: np.ndarray) -> np.ndarray:
-    return np.asarray(lowering.to_jax(nn.inference_symbol(NET))({**ARGS, "data": x}, AUX)[0][0])
+    return np.asarray(evaluated(lowering.to_jax(nn.inference_symbol(NET)), {**ARGS, "data": x}, AUX)[0][0])
 
 
 @pytest.mark.slow("compiles")
@@ -118,7 +119,7 @@ def test_weights_are_transformed_once_for_all_signatures(tmp_path: Path, monkeyp
     held = []
     for batch in (1, 2, 3):
         x = RNG.standard_normal((batch, 32, 12, 12), "float32")
-        expected = lowering.to_jax(net)({**args, "data": x}, {})[0][0]
+        expected = evaluated(lowering.to_jax(net), {**args, "data": x}, {})[0][0]
         assert_close(np.asarray(predict(data=x)[0]), np.asarray(expected), 1e-5, f"batch {batch}")
         ops = [n.op.name for n in predict.plan_of(data=x.shape).graph.nodes() if n.op is not None]
         assert ("_winograd_convolution" in ops) == (batch < 3)

@@ -23,6 +23,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import LoweringError
 from tests.lowering.source.networks import branches, lenet, residual, unrolled
 from tests.support.printed import Child
+from tests.support.traced import evaluated
 
 
 def values(net: Any, shapes: dict[str, tuple[int, ...]], dtype: str = "float32") -> tuple[dict, dict]:
@@ -56,7 +57,7 @@ def test_lenet_in_training_has_mxnets_gradient(child: Child):
     params = {name: array for name, array in args.items() if name not in shapes}
     heads = [np.ones((4, 5), "float32")]
     outputs, _, grads = child.run(source, params, [args["data"], args["softmax_label"]], heads=heads)
-    expected, ours, _ = lowering.grad_fn(net, [*sorted(params), "data"], platform="any")(args)
+    expected, ours, _ = evaluated(lowering.grad_fn(net, [*sorted(params), "data"], platform="any"), args)
     assert grads is not None
     np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-6)
     for name, gradient in zip([*sorted(params), "data"], grads, strict=False):  # the label has none
@@ -75,7 +76,7 @@ def test_equal_blocks_are_one_function_in_a_loop_and_states_come_back(child: Chi
     params = {name: array for name, array in args.items() if name != "data"} | aux
     for is_train in (False, True):
         outputs, states, _ = child.run(source, params, [args["data"]], train=is_train, seed=7)
-        expected, new = lowering.to_jax(net, is_train=is_train, platform="any")(args, aux, jax.random.key(7))
+        expected, new = evaluated(lowering.to_jax(net, is_train=is_train, platform="any"), args, aux, jax.random.key(7))
         np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-5, atol=1e-6)
         assert states.keys() == (new.keys() if is_train else set())
         for name in states:
@@ -90,7 +91,7 @@ def test_blocks_that_differ_in_names_numbers_and_windows_are_one_function(child:
     assert re.search(r"def \w+\(p, name, x, conv, padding=\"VALID\"\):", source), source
     assert len(source.splitlines()) < 60
     outputs, _, _ = child.run(source, {n: a for n, a in args.items() if n != "data"}, [args["data"]])
-    expected, _ = lowering.to_jax(net, platform="any")(args)
+    expected, _ = evaluated(lowering.to_jax(net, platform="any"), args)
     np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-5, atol=1e-5)
 
 
@@ -119,7 +120,7 @@ def test_the_steps_of_an_unrolled_network_are_a_loop(child: Child, cell: str, mo
     params = {name: array for name, array in args.items() if name not in shapes}
     heads = [np.ones((14, 9), "float32")]
     outputs, _, grads = child.run(source, params, [args[name] for name in shapes], heads=heads)
-    expected, ours, _ = lowering.grad_fn(net, sorted(params), platform="any")(args)
+    expected, ours, _ = evaluated(lowering.grad_fn(net, sorted(params), platform="any"), args)
     assert grads is not None
     np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-6)
     for name, gradient in zip(sorted(params), grads, strict=False):
@@ -135,7 +136,7 @@ def test_outputs_of_equal_names_come_each(child: Child):
     well_formed(source)
     args, _ = values(net, {"data": (2, 5, 3)})
     got, _, _ = child.run(source, {n: a for n, a in args.items() if n != "data"}, [args["data"]])
-    expected, _ = lowering.to_jax(net, platform="any")(args)
+    expected, _ = evaluated(lowering.to_jax(net, platform="any"), args)
     assert len(got) == len(expected) == 7
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
@@ -167,7 +168,7 @@ def test_a_foreach_is_a_scan(child: Child):
     assert "lax.scan(" in source
     args, _ = values(net, shapes)
     got, _, _ = child.run(source, {}, [args[name] for name in net.list_arguments()])
-    expected, _ = lowering.to_jax(net, platform="any")(args)
+    expected, _ = evaluated(lowering.to_jax(net, platform="any"), args)
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
@@ -193,7 +194,7 @@ def test_the_gradient_of_a_network_is_a_program_too(child: Child):
     well_formed(source)
     params = {name: array for name, array in args.items() if name not in shapes}
     got, _, _ = child.run(source, params, [args["data"], args["softmax_label"]])
-    expected, grads, _ = lowering.grad_fn(net, ["conv1_weight", "fc_bias"], platform="any")(args)
+    expected, grads, _ = evaluated(lowering.grad_fn(net, ["conv1_weight", "fc_bias"], platform="any"), args)
     for one, other in zip(got, [*expected, *grads.values()], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
@@ -215,7 +216,7 @@ def test_names_from_files_are_data(child: Child):
     source = lowering.to_source(net, shapes={"data": (1, 2)})
     assert "import os" not in {ast.unparse(node) for node in ast.walk(ast.parse(source))}
     outputs, _, _ = child.run(source, {n: a for n, a in args.items() if n != "data"}, [args["data"]])
-    expected, _ = lowering.to_jax(net, platform="any")(args)
+    expected, _ = evaluated(lowering.to_jax(net, platform="any"), args)
     np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-5)
 
 
@@ -228,7 +229,7 @@ def test_strings_with_quotes_are_as_ruff_has_them_and_two_variables_of_one_name_
     well_formed(source)
     args, _ = values(net, {"data": (1, 2)})
     outputs, _, _ = child.run(source, {n: a for n, a in args.items() if n != "data"}, [args["data"]])
-    expected, _ = lowering.to_jax(net, platform="any")(args)
+    expected, _ = evaluated(lowering.to_jax(net, platform="any"), args)
     np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-6)
 
 

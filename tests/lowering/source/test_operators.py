@@ -16,6 +16,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 from tests.cases import Case
 from tests.support import ladder
 from tests.support.printed import Child
+from tests.support.traced import evaluated
 
 KEY = jax.random.key(7)
 CASES = [case for _, case in ladder.all_cases()]
@@ -81,7 +82,7 @@ def compared(child: Child, case: Case, symbol: Symbol, args: dict[str, Any], aux
     options |= {"seed": 7} if "key=None" in source else {}
     is_derivative = not any(words in case.not_derivative for words in NO_DERIVATIVE)
     names = ladder.wrt(case, symbol) if FGradient.get(symbol.outputs[0].node.op) and is_derivative else []
-    expected, _ = lowering.to_jax(symbol, is_train=case.is_train, platform="any")(args, aux, KEY)
+    expected, _ = evaluated(lowering.to_jax(symbol, is_train=case.is_train, platform="any"), args, aux, KEY)
     heads = case.head_grads([array.shape for array in expected]) if names else None
     try:
         data = [args[name] for name in symbol.list_arguments()]
@@ -92,7 +93,7 @@ def compared(child: Child, case: Case, symbol: Symbol, args: dict[str, Any], aux
         return wrong
     if not names:
         return ""
-    ours = lowering.grad_fn(symbol, names, platform="any", is_train=case.is_train)(args, aux, KEY, heads)[1]
+    ours = evaluated(lowering.grad_fn(symbol, names, platform="any", is_train=case.is_train), args, aux, KEY, heads)[1]
     printed = dict(zip([*sorted(aux), *symbol.list_arguments()], grads or (), strict=True))
     wrong = difference([printed[name] for name in names], [ours[name] for name in names])
     return wrong and f"gradient: {wrong}"

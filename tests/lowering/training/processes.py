@@ -106,6 +106,11 @@ def undisturbed_then_killed(index: int, folder: Path) -> None:
     fit(data(), folder, callbacks=[Signal(signal.SIGKILL, 8)] if index == LOST else [])
 
 
+def killed(index: int, folder: Path) -> None:
+    """The last of two processes is killed."""
+    fit(data(), folder, callbacks=[Signal(signal.SIGKILL, 8)] if index else [])
+
+
 def resumed_then_killed(index: int, folder: Path) -> None:
     made = fit(data(), folder)
     kill = Signal(signal.SIGKILL, int(made.require_state().step) + 2)
@@ -195,7 +200,8 @@ if __name__ == "__main__":
     number, count, port = (int(value) for value in sys.argv[1:4])
     jax.distributed.initialize(f"localhost:{port}", count, number)
     scenarios = {
-        "killed": undisturbed_then_killed,
+        "killed": killed,
+        "undisturbed": undisturbed_then_killed,
         "resumed": resumed_then_killed,
         "small": small,
         "saving": killed_while_saving,

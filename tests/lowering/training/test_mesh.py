@@ -46,7 +46,7 @@ def assert_same(found: lowering.Trainer, wanted: lowering.Trainer, rtol: float =
             np.testing.assert_allclose(left, right, rtol=rtol, atol=rtol * scale, err_msg=name)
 
 
-@pytest.mark.nightly("every network", but_one_in=2)
+@pytest.mark.nightly("every network", but_one_in=4)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_mesh_computes_what_one_device_does(name: str) -> None:

@@ -74,7 +74,14 @@ def run(count: int, scenario: str, folder: Path, patience: float = 90) -> list[E
 def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Ended], Path]:
     pytest.importorskip("orbax.checkpoint")
     folder = tmp_path_factory.mktemp("killed")
-    return run(4, "killed", folder), folder
+    return run(4, "undisturbed", folder), folder
+
+
+@pytest.fixture(scope="module")
+def one_of_two_killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Ended], Path]:
+    pytest.importorskip("orbax.checkpoint")
+    folder = tmp_path_factory.mktemp("one_of_two")
+    return run(2, "killed", folder), folder
 
 
 @pytest.fixture(scope="module")
@@ -84,14 +91,21 @@ def resumed(killed: tuple[list[Ended], Path]) -> list[Ended]:
     return run(4, "resumed", folder.with_name("again"))
 
 
-ONCE_MORE = pytest.mark.nightly("four more processes, whose first is lost")
+ONCE_MORE = pytest.mark.nightly("four more processes, of which one is lost")
 
 
-@pytest.mark.parametrize(("lost", "of"), [(processes.LOST, "killed"), pytest.param(0, "resumed", marks=ONCE_MORE)])
+@pytest.mark.parametrize(
+    ("lost", "of"),
+    [
+        (1, "one_of_two_killed"),
+        pytest.param(processes.LOST, "killed", marks=ONCE_MORE),
+        pytest.param(0, "resumed", marks=ONCE_MORE),
+    ],
+)
 def test_the_others_end_and_name_the_lost_one(lost: int, of: str, request: pytest.FixtureRequest) -> None:
     given = request.getfixturevalue(of)
-    ended: list[Ended] = given[0] if of == "killed" else given
-    assert [process.code for process in ended] == [1 if i != lost else -9 for i in range(4)]
+    ended: list[Ended] = given if of == "resumed" else given[0]
+    assert [process.code for process in ended] == [1 if i != lost else -9 for i in range(len(ended))]
     for i, process in enumerate(ended):
         if i != lost:
             lines = process.errors.splitlines()  # JAX's threads may print lines while the process ends

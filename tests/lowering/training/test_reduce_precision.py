@@ -16,6 +16,7 @@ from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.op import list_unique_ops
 from symjax_nnvm.passes.reduce_precision import reduce_precision
 from tests.lowering.training.networks import convolutional, images
+from tests.support.traced import evaluated
 
 
 def reduced(net: sym.Symbol) -> sym.Symbol:
@@ -75,7 +76,7 @@ def test_integers_pass_through():
         "data": np.array([1, 4], np.int32), "emb_weight": np.ones((5, 4), np.float32),
         "fc_weight": np.ones((2, 4), np.float32), "fc_bias": np.zeros(2, np.float32),
     }  # fmt: skip
-    (out,), _ = lowering.to_jax(reduced(net))(args)
+    (out,), _ = evaluated(lowering.to_jax(reduced(net)), args)
     np.testing.assert_array_equal(out, np.full((2, 2), 4, np.float32))
     assert out.dtype == np.float32
 
@@ -88,8 +89,8 @@ def test_loops_run_whole():
     out, _ = sym.contrib.foreach(step, sym.Variable("data"), [sym.Variable("state")])
     args = {"data": np.ones((3, 2, 2), np.float32), "state": np.zeros((2, 2), np.float32), "w": np.eye(2, dtype="f4")}
     net = sym.MakeLoss(out, name="loss")
-    (a,), _ = lowering.to_jax(net)(args)
-    (b,), _ = lowering.to_jax(reduced(net))(args)
+    (a,), _ = evaluated(lowering.to_jax(net), args)
+    (b,), _ = evaluated(lowering.to_jax(reduced(net)), args)
     np.testing.assert_array_equal(a, b)
 
 

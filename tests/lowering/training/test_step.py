@@ -17,6 +17,7 @@ from lowering import Trainer
 from symjax_nnvm import GradientError, InferenceError, ParamError, TrainingError, freeze
 from symjax_nnvm import symbol as sym
 from tests.lowering.training.networks import classifier, convolutional, images, points, values
+from tests.support.traced import evaluated
 
 
 def trained(net: sym.Symbol, batch: dict[str, np.ndarray], steps: int = 3, **options: Any) -> Trainer:
@@ -38,7 +39,7 @@ def test_one_step_is_the_gradient_and_the_update_rule():
     batch = points()
     trainer = Trainer(classifier(), optimizer_params={"learning_rate": 0.5})
     before = values(trainer.init(0, data=(64, 3)).params)
-    (expected_out,), grads, _ = lowering.grad_fn(classifier(), wrt=list(before))(before | batch)
+    (expected_out,), grads, _ = evaluated(lowering.grad_fn(classifier(), wrt=list(before)), before | batch)
     (out,) = trainer.step(batch)
     np.testing.assert_allclose(out, expected_out, rtol=1e-6)
     for name, weight in before.items():

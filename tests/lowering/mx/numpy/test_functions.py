@@ -154,7 +154,7 @@ def test_expressions_give_what_mxnet_gives(part: int):
     wrong = []
     for expression, said in _SAYS[part::8]:
         try:
-            given = text_of(eval(expression, names_of(mx)))
+            given = text_of(eval(expression, names_of(mx, expression)))
         except (mx.MXNetError, TypeError, ValueError, IndexError, AttributeError, ZeroDivisionError) as error:
             classes = {"MXNetError" if cls is mx.MXNetError else cls.__name__ for cls in type(error).__mro__}
             given = said if said[1:] in classes else f"!{type(error).__name__}: {error}"
