@@ -6,13 +6,14 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import NamedTuple
 
 from lowering.source.names import Names, escaped, identifier, in_quotes, quoted
 from lowering.source.templates import CONST, DIM, END, FUNCTION, INPUT, STRING, found, marker, replaced
 
 __all__ = ["RESERVED", "Call", "Function", "Steps", "abstract", "common_start", "expression", "found_functions"]
-__all__ += ["literal_text", "rendered"]
+__all__ += ["in_common", "literal_text", "rendered"]
 
 _LONGEST = 80
 """Calls that a block may have."""
@@ -164,6 +165,28 @@ def abstract(
     for place, (_, values) in enumerate(arguments):
         values[:0] = [(_NUMBER, str(vector[place])) for vector in numbers.vectors]
     return Abstraction([*parameters.values()], [*numbers.names, *literals.values()], strings, consts, arguments)
+
+
+def in_common(
+    windows: Sequence[Sequence[Call]],
+    names: Names,
+    by_number: str = "",
+    more: Sequence[Sequence[tuple[str, str]]] = (),
+) -> tuple[list[Call], Abstraction]:
+    """Return calls that are equal up to strings and literals as one row. more: further literals of each occurrence."""
+    rows = [([s for call in w for s in call.strings], [c for call in w for c in call.consts]) for w in windows]
+    for row, literals in zip(rows, more, strict=False):
+        row[1].extend(literals)
+    found = abstract(rows, names, by_number)
+    strings, consts = iter(found.strings), iter(found.consts)
+    return [
+        replace(
+            call,
+            strings=tuple(islice(strings, len(call.strings))),
+            consts=tuple((hint, next(consts)) for hint, _ in call.consts),
+        )
+        for call in windows[0]
+    ], found
 
 
 class _Numbers:
@@ -417,20 +440,7 @@ def _as_function(
     """Return the function of the windows at places, and the call of each."""
     windows = [_window(bodies, place, length) for place in places]
     names = Names(RESERVED, scope)
-    rows = [
-        ([s for call in window for s in call.strings], [c for call in window for c in call.consts])
-        for window in windows
-    ]
-    abstraction = abstract(rows, names)
-    strings, consts = iter(abstraction.strings), iter(abstraction.consts)
-    calls = [
-        replace(
-            call,
-            strings=tuple(next(strings) for _ in call.strings),
-            consts=tuple((hint, next(consts)) for hint, _ in call.consts),
-        )
-        for call in windows[0]
-    ]
+    calls, abstraction = in_common(windows, names)
     outer = [_outer(window) for window in windows]
     results = [tuple(window[p].outputs[i] for p, i in spots) for window in windows]
     function = Function(name, abstraction.names, abstraction.literals, outer[0], names, calls=calls, results=results[0])

@@ -11,11 +11,13 @@ import numpy as np
 
 from lowering.native.unpromised import counts_of_scan
 
-__all__ = ["Atom", "Body", "Constant", "Equation", "Value", "flatten", "made", "repeated", "trace"]
+__all__ = ["Atom", "Body", "Constant", "Equation", "Value", "flatten", "is_zero", "made", "repeated", "trace"]
 
 _INLINED = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call")
 _INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 _SAME = ("copy", "copy_p", "optimization_barrier", "sharding_constraint", "pvary")
+_FOLDED = {"abs": np.abs, "max": np.maximum, "min": np.minimum}
+"""What is computed of numbers when the program is printed: these give the same bits everywhere."""
 _ALIASES = {"reshape": "new_sizes", "broadcast_in_dim": "shape"}
 
 
@@ -94,6 +96,12 @@ def made(atom: Atom | None, name: str) -> Equation | None:
     return maker if maker is not None and maker.name == name else None
 
 
+def is_zero(atom: Atom) -> bool:
+    """Return whether an array is zero everywhere."""
+    source = repeated(atom)
+    return isinstance(source, Constant) and not source.array.any()
+
+
 def repeated(atom: Atom) -> Atom:
     """Return what an atom repeats along new axes, or the atom."""
     spread = made(atom, "broadcast_in_dim")
@@ -165,6 +173,14 @@ def _results(eqn: Any, inputs: list[Atom]) -> Sequence[Atom]:
             return [first]
         if isinstance(first, Constant) and not first.shape:
             return [Constant(first.array.astype(params["new_dtype"]))]
+    if inputs and all(isinstance(atom, Constant) and not atom.shape for atom in inputs):
+        numbers = [atom.array for atom in inputs if isinstance(atom, Constant)]
+        if name in _FOLDED:
+            return [Constant(np.asarray(_FOLDED[name](*numbers)))]
+        if name == "mul" and numbers[1] == 1:
+            return [inputs[0]]
+    if name == "stop_gradient" and first is not None and isinstance(repeated(first), Constant):
+        return [first]
     if name == "neg" and (negated := made(first, "neg")):
         return negated.inputs
     if name == "slice" and first is not None and eqn.outvars[0].aval.shape == first.shape:

@@ -519,14 +519,17 @@ class _Printer:
     def _scatter(self, e: Equation) -> Expr:
         return self.indexed(e)
 
-    def _dynamic_slice(self, e: Equation) -> Expr:
-        data, *starts = e.inputs
-        places = tuple_text([self.text(start, strong=False).text for start in starts])
-        return self.call("lax.dynamic_slice", [data], places, self.const("sizes", e.params["slice_sizes"]))
+    def starts(self, atoms: Sequence[Atom]) -> str:
+        """Return the places where a slice starts, all of one dtype."""
+        is_known = all(isinstance(atom, Constant) for atom in atoms)
+        return tuple_text([self.text(atom, strong=not is_known).text for atom in atoms])
 
-    def _dynamic_update_slice(self, e: Equation) -> str:
-        data, update, *starts = (self.text(atom, strong=place < 2).text for place, atom in enumerate(e.inputs))
-        return f"lax.dynamic_update_slice({data}, {update}, {tuple_text(starts)})"
+    def _dynamic_slice(self, e: Equation) -> Expr:
+        sizes = self.const("sizes", e.params["slice_sizes"])
+        return self.call("lax.dynamic_slice", e.inputs[:1], self.starts(e.inputs[1:]), sizes)
+
+    def _dynamic_update_slice(self, e: Equation) -> Expr:
+        return self.call("lax.dynamic_update_slice", e.inputs[:2], self.starts(e.inputs[2:]))
 
     def drawn(self, e: Equation, function: str, *more: str) -> str:
         """Return the call of a function of a key: for an array of keys, for each of them."""

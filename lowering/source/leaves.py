@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from lowering.source.blocks import RESERVED, Call
-from lowering.source.equations import Atom, Body, Constant, flatten, made, repeated
+from lowering.source.equations import Atom, Body, flatten, is_zero, made
 from lowering.source.expressions import Code, print_body
 from lowering.source.idioms import with_idioms
 from lowering.source.names import Names
@@ -139,9 +139,7 @@ class Leaf:
         for code, body in zip(codes, bodies, strict=False):
             results: list[str] = ["None"] * len(self.node.inputs)
             for place, text, result in zip(self.node.wrt, code.results, body.results, strict=True):
-                source = repeated(result)
-                is_zero = isinstance(source, Constant) and not source.array.any()
-                results[place] = "None" if is_zero else text  # as JAX writes zeros
+                results[place] = "None" if is_zero(result) else text  # as JAX writes zeros
             texts.append([*code.statements, f"return {tuple_text(results)}"])
         return self._by_mode(texts)
 

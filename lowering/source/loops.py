@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lowering.source.blocks import Call, abstract
+from lowering.source.blocks import Call, in_common
 from lowering.source.expressions import MANY
 from lowering.source.names import Names
 
@@ -38,21 +38,16 @@ class Loop(Call):
     rows: list[list[tuple[str, bool]]] = field(default_factory=list)
 
 
-_Spot = tuple[int, int]
-"""A call of a step, and one of its outputs."""
-
-
 @dataclass
 class _Flow:
-    """How values flow through the turns of a loop: each input of a step is made inside it, the same in all turns,
-    carried, or an element of a list."""
+    """How values flow through the turns of a loop. inputs: of each call of a step, by slots that stand for those of all
+    turns: made in the step, the same in all turns, carried, or an element of a list. The others as in Loop."""
 
-    sources: dict[_Spot, _Spot | int]
-    """By a call and the place of its input: where in the step it is made, or the slot that stands for it."""
-    carried: list[tuple[int, int, _Spot]]
-    items: list[tuple[int, Sequence[int]]]
-    collected: set[_Spot]
-    last: set[_Spot]
+    inputs: list[tuple[int, ...]] = field(default_factory=list)
+    carried: list[tuple[int, int, int]] = field(default_factory=list)
+    items: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
+    collected: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    last: dict[int, int] = field(default_factory=dict)
 
 
 def with_loops(calls: list[Call], results: Iterable[int], names: Names, *, several: bool = False) -> list[Call]:
@@ -128,43 +123,46 @@ def _flow(
     elements: Mapping[int, tuple[Sequence[int], int]],
 ) -> _Flow | None:
     """Return how values flow through turns; None where they are no loop."""
-    makers = [{s: (p, i) for p, call in enumerate(turn) for i, s in enumerate(call.outputs)} for turn in turns]
     period, end = len(turns[0]), begin + len(turns) * len(turns[0])
     if any(call.template == "\ue000i0\ue001" for call in turns[0]):
         return None  # another name for an array is no step
-    flow = _Flow({}, [], [], set(), set())
-    kinds: dict[tuple[int, ...], int] = {}
-    for place in range(period):
-        for number in range(len(turns[0][place].inputs)):
-            vector = tuple(turn[place].inputs[number] for turn in turns)
-            inside = {one.get(slot) for one, slot in zip(makers, vector, strict=True)}
-            before = {one.get(slot) for one, slot in zip(makers, vector[1:], strict=False)}
-            if len(inside) == 1 and (spot := inside.pop()):
-                flow.sources[place, number] = spot
+    made = {row[0]: row for row in zip(*([s for call in turn for s in call.outputs] for turn in turns), strict=True)}
+    makers = [{row[k]: first for first, row in made.items()} for k in range(len(turns))]
+    flow, after = _Flow(), set[int]()
+    slots: dict[tuple[int, ...], int] = {}
+    for column in zip(*turns, strict=True):
+        for vector in zip(*(call.inputs for call in column), strict=True):
+            if vector in slots:
                 continue
-            if vector not in kinds:
-                kinds[vector] = vector[0] if len(set(vector)) == 1 else next(_FRESH)
-                if len(set(vector)) == 1:
-                    if vector[0] in makers[0]:
-                        return None
-                elif len(before) == 1 and (spot := before.pop()) and not any(vector[0] in one for one in makers):
-                    flow.carried.append((vector[0], kinds[vector], spot))
-                elif all(slot in elements for slot in vector) and len({id(elements[s][0]) for s in vector}) == 1:
-                    flow.items.append((kinds[vector], vector))
-                else:
-                    return None
-            flow.sources[place, number] = kinds[vector]
-    after = {spot for _, _, spot in flow.carried}
-    for k, one in enumerate(makers):
-        for slot, spot in one.items():
-            place = begin + k * period
-            later = [reader for reader in readers.get(slot, ()) if reader >= place + period]
-            if any(reader >= end for reader in later):
-                (flow.last if k == len(turns) - 1 and spot in after else flow.collected).add(spot)
-            if any(reader < end for reader in later) and spot not in after:
+            inside = {maker.get(slot) for maker, slot in zip(makers, vector, strict=True)}
+            before = {maker.get(slot) for maker, slot in zip(makers, vector[1:], strict=False)}
+            if len(inside) == 1 and None not in inside:
+                slots[vector] = vector[0]
+            elif vector[0] in made:
                 return None
-    whole = all(readers.get(turn[p].outputs[i], [0])[-1] >= end for turn in turns for p, i in flow.collected)
-    flow.last -= flow.collected
+            elif len(set(vector)) == 1:
+                slots[vector] = vector[0]
+            elif len(before) == 1 and (source := before.pop()) and not any(vector[0] in maker for maker in makers):
+                slots[vector] = next(_FRESH)
+                flow.carried.append((vector[0], slots[vector], source))
+                after.add(source)
+            elif all(slot in elements for slot in vector) and len({id(elements[s][0]) for s in vector}) == 1:
+                slots[vector] = next(_FRESH)
+                flow.items.append((slots[vector], vector))
+            else:
+                return None
+        flow.inputs.append(tuple(slots[v] for v in zip(*(call.inputs for call in column), strict=True)))
+    leaving = set[int]()
+    for first, row in made.items():
+        for turn, slot in enumerate(row, start=1):
+            later = [reader for reader in readers.get(slot, ()) if reader >= begin + turn * period]
+            if first not in after and any(reader < end for reader in later):
+                return None
+            if any(reader >= end for reader in later):
+                leaving.add(first) if turn < len(turns) or first not in after else flow.last.update({first: slot})
+    flow.collected = {first: row for first, row in made.items() if first in leaving}
+    flow.last = {first: slot for first, slot in flow.last.items() if first not in leaving}
+    whole = all(readers.get(slot, [0])[-1] >= end for row in flow.collected.values() for slot in row)
     return flow if whole else None
 
 
@@ -172,44 +170,27 @@ def _loop(
     turns: Sequence[Sequence[Call]], flow: _Flow, elements: Mapping[int, tuple[Sequence[int], int]], names: Names
 ) -> Loop:
     places = [[("number", str(elements[vector[k]][1])) for _, vector in flow.items] for k in range(len(turns))]
-    rows = [
-        ([s for call in turn for s in call.strings], [*(c for call in turn for c in call.consts), *indices])
-        for turn, indices in zip(turns, places, strict=True)
+    calls, abstraction = in_common(turns, names, "i", places)
+    body = [
+        replace(call, inputs=inputs, name=last.name)
+        for call, inputs, last in zip(calls, flow.inputs, turns[-1], strict=True)
     ]
-    abstraction = abstract(rows, names, "i")
-    strings, consts = iter(abstraction.strings), iter(abstraction.consts)
-    first, last = turns[0], turns[-1]
-    inner = [
-        replace(
-            call,
-            inputs=tuple(
-                source if isinstance(source, int) else first[source[0]].outputs[source[1]]
-                for source in (flow.sources[place, number] for number in range(len(call.inputs)))
-            ),
-            strings=tuple(next(strings) for _ in call.strings),
-            consts=tuple((hint, next(consts)) for hint, _ in call.consts),
-            name=last[place].name,
-        )
-        for place, call in enumerate(first)
-    ]
-    items = [(slot, elements[vector[0]][0][0], next(consts)) for slot, vector in flow.items]
-    carried = [(initial, before, first[p].outputs[i]) for initial, before, (p, i) in flow.carried]
-    collected = {first[p].outputs[i]: tuple(turn[p].outputs[i] for turn in turns) for p, i in sorted(flow.collected)}
-    final = {first[p].outputs[i]: last[p].outputs[i] for p, i in sorted(flow.last)}
-    around = [s for s in flow.sources.values() if isinstance(s, int) and s >= 0]
-    inputs = (*(one[0] for one in carried), *(elements[v[0]][0][0] for _, v in flow.items), *around)
+    lists = [elements[vector[0]][0][0] for _, vector in flow.items]
+    indices = abstraction.consts[len(abstraction.consts) - len(lists) :]
+    stand_ins = {slot for slot, _ in flow.items} | {slot for _, slot, _ in flow.carried}
+    around = {s for call in body for s in call.inputs} - stand_ins - {s for call in body for s in call.outputs}
     return Loop(
         f"loop {next(_FRESH)}",
-        tuple(dict.fromkeys(inputs)),
+        (*(initial for initial, _, _ in flow.carried), *lists, *sorted(around)),
         (),
         (),
-        (*final.values(), *(slot for row in collected.values() for slot in row)),
-        last[-1].name,
-        body=inner,
-        carried=carried,
-        items=items,
-        collected=collected,
-        last=final,
+        (*flow.last.values(), *(slot for row in flow.collected.values() for slot in row)),
+        body[-1].name,
+        body=body,
+        carried=flow.carried,
+        items=[(slot, first, index) for (slot, _), first, index in zip(flow.items, lists, indices, strict=True)],
+        collected=flow.collected,
+        last=flow.last,
         variables=[*abstraction.names, *abstraction.literals],
         rows=[[*((s, True) for s in one[0]), *((text, False) for _, text in one[1])] for one in abstraction.given],
     )

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from lowering.core.cache import Programs
 from lowering.core.program import Program
 from lowering.core.steps import Step
-from lowering.source.equations import Body, flatten
+from lowering.source.equations import Body, flatten, is_zero
 from symjax_nnvm.errors import LoweringError, SymbolValueError, explain, printable
 from symjax_nnvm.ir.attributes import FGradient, FLossEquivalent, FNotDerivative
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
@@ -84,6 +84,10 @@ def _is_no_derivative(node: Node) -> bool:
     return node.op in FLossEquivalent or (why is not None and why(node.attrs) is not None)
 
 
+def _is_float(array: Any) -> bool:
+    return jnp.issubdtype(array.dtype, jnp.floating)
+
+
 def _loops(body: Body) -> bool:
     """Return whether a body has a loop whose length only a run decides, which JAX does not differentiate."""
     return any(e.name == "while" or any(map(_loops, e.bodies)) for e in body.equations())
@@ -138,25 +142,33 @@ class _Tracer:
             self._avals[slot] = jax.ShapeDtypeStruct(aval.shape, aval.dtype)
         written = {place: states[slot] for place, slot in enumerate(outputs) if slot in states}
         node_traced = TracedNode(node, step.inputs, outputs, written, tuple(jaxprs))
-        of_floats = any(jnp.issubdtype(aval.dtype, jnp.floating) for aval in jaxprs[0].out_avals)
+        of_floats = any(map(_is_float, jaxprs[0].out_avals))
         own = _is_no_derivative(node) or (node.op in FGradient and _loops(flatten(jaxprs[-1])))
-        if of_floats and self._own_gradients and own:
-            return self._with_backward(
-                node_traced, step, runs[0], inputs, places, bool(asks & {"is_train", "programs"})
-            )
-        return node_traced
+        if not (of_floats and self._own_gradients and own):
+            return node_traced
+        by_mode = bool(asks & {"is_train", "programs"})
+        with_own = self._with_backward(node_traced, step, runs[0], inputs, places, by_mode)
+        results = [result for jaxpr in with_own.backward for result in flatten(jaxpr).results]
+        if _loops(flatten(jaxprs[-1])) or not all(map(is_zero, results)):
+            return with_own
+        still = [self._traced(mode, one, inputs, places, True) for mode, one in zip(runs, steps, strict=True)]
+        return replace(node_traced, jaxprs=tuple(still[: len(jaxprs)]))
 
-    def _traced(self, running: Any, step: Step, inputs: Sequence[Any], places: Sequence[int]) -> Any:
+    def _traced(
+        self, running: Any, step: Step, inputs: Sequence[Any], places: Sequence[int], fixed: bool = False
+    ) -> Any:
+        """Return the jaxpr of the outputs at places. fixed: they have no gradient."""
+
         def call(key: Any, *values: Any) -> list[Any]:
             env: Any = defaultdict(lambda: None, zip(step.inputs, values, strict=True))
             step.run(running, env, key)
-            results = [env[slot] for slot in step.outputs]
-            return [results[place] for place in places]
+            results = [env[step.outputs[place]] for place in places]
+            return [jax.lax.stop_gradient(r) if fixed and _is_float(r) else r for r in results]
 
         described = tuple((aval.shape, aval.dtype) for aval in inputs)
         plain = not {"programs", "attrs", "key"} & set(step.rule.needs)
         which = (step.rule, str(step.params), described) if plain else (step.nid,)
-        cache_key = (running, *which, tuple(places))
+        cache_key = (running, *which, tuple(places), fixed)
         if cache_key not in self._kept:
             self._kept[cache_key] = jax.make_jaxpr(call)(self._key, *inputs)
         return self._kept[cache_key]
@@ -170,8 +182,7 @@ class _Tracer:
         alone.inputs = [NodeEntry(create_variable_node(name), 0, 0) for name in names]
         symbol = Symbol([NodeEntry(alone, i, 0) for i in range(node.num_visible_outputs())])
         states = set(symbol.list_auxiliary_states())
-        floats = (i for i, aval in enumerate(inputs) if jnp.issubdtype(aval.dtype, jnp.floating))
-        wrt = tuple(i for i in floats if names[i] not in states)
+        wrt = tuple(i for i, aval in enumerate(inputs) if _is_float(aval) and names[i] not in states)
         if not wrt:
             return traced
         shown = range(len(symbol.outputs))

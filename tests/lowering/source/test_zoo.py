@@ -1,0 +1,22 @@
+"""Networks in MXNet's files, printed, run where this library is not, and are the same functions in each dtype."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lowering.source.zoo import NAMES, differences
+from tests.support.printed import Child
+
+ROUNDING = {"float64": (1e-14, 1e-12), "float32": (1e-6, 1e-4), "bfloat16": (2**-6, None)}
+"""Largest differences of outputs and states, of bfloat16 two units of the last place, and of gradients, which lose
+digits in BatchNorm of a few numbers: of bfloat16's nearly all."""
+
+
+@pytest.mark.nightly("every kind of network", but_one_in=6)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_network_in_mxnets_files_is_the_same_function(child: Child, name: str):
+    for dtype, (values, gradients) in ROUNDING.items():
+        for is_train in (False, True):
+            found = differences(child, name, dtype, is_train=is_train)
+            assert max(found.outputs, found.states) <= values, (dtype, is_train, found)
+            assert gradients is None or found.gradients <= gradients, (dtype, is_train, found)
