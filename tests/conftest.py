@@ -97,15 +97,6 @@ def sound_graphs() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def draws_of_its_own(request: pytest.FixtureRequest) -> None:
-    """Random numbers of a test depend on its name alone, not on the tests that ran before it on the same worker."""
-    number = crc32(request.node.nodeid.encode())
-    keys.seed(number)
-    np.random.seed(number)
-    random.seed(number)
-
-
 @pytest.fixture
 def compiled_fully() -> Iterator[None]:
     """Every program of a test is compiled at its first call, for this platform."""
@@ -134,6 +125,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    number = crc32(item.nodeid.encode())  # a test's random numbers depend on its name alone, not on what ran before it
+    keys.seed(number)
+    np.random.seed(number)
+    random.seed(number)
     minutes = item.config.getoption("--minutes")
     if minutes is not None and perf_counter() - _began > 60 * minutes:
         pytest.skip("its time is over")
