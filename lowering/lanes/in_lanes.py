@@ -20,10 +20,14 @@ from lowering.xla.program_bound import Kept
 from symjax_nnvm.errors import CallError, cut
 from symjax_nnvm.ir.attributes import FAlgorithm
 from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol.symbol import Symbol
 
 _CALLS_BEFORE = 100
 """Calls of a batch's shape that run whole before lanes are compiled: compiling each lane pays after this many."""
+
+_SHAPES_COUNTED = 256
+"""Shapes of batches whose calls are counted: data whose shapes never come again keeps no more than these."""
 
 _MEETING_BYTES = 2 << 20
 """So many bytes for each lane must be computed between two sums over all samples, for meeting to cost little: lanes
@@ -108,7 +112,7 @@ class InLanes:
         self._may_pay, self._finish, self._left = may_pay, finish or self._summed, left
         self._added = jit(added)
         self._before, self._in_programs = 0 if in_programs else _CALLS_BEFORE, in_programs
-        self._calls: dict[Any, int] = {}
+        self._calls: Recent[Any, int] = Recent(_SHAPES_COUNTED)
         self._lanes: dict[Any, Lanes | str] = {}
         self._names: dict[Any, str] = {}
         self._kept: dict[Any, Kept] = {}
@@ -153,7 +157,7 @@ class InLanes:
             return None
         key = (count, tree, *[(np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves])
         if key not in self._lanes:
-            calls = self._calls[key] = self._calls.get(key, 0) + 1
+            calls = self._calls[key] = (self._calls.get(key) or 0) + 1
             if count is None and calls <= self._before and chosen_effort() != "full":
                 return None
             try:
@@ -203,14 +207,14 @@ class InLanes:
 
     def ways(self) -> list[str]:
         """Return lines of text: how the calls of each batch's shapes run, and why not in lanes."""
-        return [f"{self._names[key]}: {_told(lanes)}" for key, lanes in [*self._lanes.items()]]
+        return [f"{self._names[key]}: {_way(lanes)}" for key, lanes in [*self._lanes.items()]]
 
 
 def _is_traced(leaves: Iterable[Any]) -> bool:
     return any(isinstance(leaf, Tracer) for leaf in leaves)
 
 
-def _told(lanes: Lanes | str) -> str:
+def _way(lanes: Lanes | str) -> str:
     if isinstance(lanes, str):
         return f"as a whole, not in lanes: {lanes}"
     return f"in {lanes.count} lanes, which meet {lanes.sums} times"
