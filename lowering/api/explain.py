@@ -112,6 +112,18 @@ class Explanation:
         return table_html(self.plan.columns, self.plan.rows(), notes=self._notes())
 
 
+def _network_of(network: Any) -> tuple[Any, Sequence[str]]:
+    """Return the network of an object that runs one, and how its calls run; anything else as it is.
+
+    The object has `ways()` and `symbol`, or where a class has no such names, `__explained__()`, which returns both.
+    """
+    if isinstance(network, Symbol | type):
+        return network, ()
+    if hasattr(network, "__explained__"):
+        return network.__explained__()
+    return (network.symbol, network.ways()) if hasattr(network, "ways") else (network, ())
+
+
 def _bodies(graph: Graph, around: str = "") -> Iterator[str]:
     """Yield a line for each subgraph: where it is, and which operators run in it. They nest as deep as programs did."""
     for node in graph.nodes():
@@ -150,8 +162,9 @@ def explain(
     Raises what these functions raise.
 
     Args:
-        symbol: the network; or what `compile`, `Predictor`, `Trainer` or `bind` made of one. The explanation then also
-            shows how its calls run: evaluated or compiled quickly, and until when.
+        symbol: the network; or what `compile`, `grad_fn`, `Predictor`, `Trainer` or `bind` made of one, a bound module,
+            or a hybridised block that was called. The explanation then also shows how its calls run: evaluated or
+            compiled quickly, and until when; in lanes, or why not.
         is_train: explain the training step, with gradients.
         wrt: the arguments to differentiate with respect to; None for all parameters.
         platform: as in `to_jax`.
@@ -167,9 +180,7 @@ def explain(
     Raises:
         SymbolValueError: `constants` has a name that the network does not have.
     """
-    ways: Sequence[str] = ()
-    if not isinstance(symbol, Symbol) and hasattr(symbol, "ways"):
-        ways, symbol = symbol.ways(), symbol.symbol
+    symbol, ways = _network_of(symbol)
     require_symbol(symbol, "explain")
     if constants is not None:
         constants = [constants] if isinstance(constants, str) else list(constants)

@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike
 from lowering.core.cache import Programs
 from lowering.core.chosen_options import DATA_AXIS, chosen_options, on_mesh_around, platform_by
 from lowering.core.gradient_program import GradientProgram
-from lowering.lanes.in_lanes import InLanes, may_pay, of_rows, parse_lanes
+from lowering.lanes.in_lanes import BatchFunction, InLanes, may_pay, of_rows, parse_lanes
 from lowering.messages.arguments import arrays_by_name, head_gradients, misfit, require_symbol
 from lowering.messages.doors import GRADIENT, says_how_to_call
 from lowering.messages.migration_hints import with_migration_hints
@@ -141,6 +141,7 @@ def grad_fn(
 
     arguments, states = set(symbol.list_arguments()), set(symbol.list_auxiliary_states())
     run = under_auto_axes(lambda used, *rest: programs.program(used)(used, *rest))
+    ways: Callable[[], list[str]] = list
     if parse_lanes(lanes) != 1:
         learned = {node.name for node in learned_variables(symbol)}
 
@@ -148,7 +149,8 @@ def grad_fn(
             data = {name: array for name, array in used.items() if name not in learned}
             return of_rows(data, head=heads or ())
 
-        run = InLanes(run, run, samples, lanes=lanes, may_pay=may_pay([symbol]), in_programs=True)
+        run = InLanes(BatchFunction(run, run, samples), lanes=lanes, may_pay=may_pay([symbol]), in_programs=True)
+        ways = run.ways
 
     @says_how_to_call(GRADIENT)
     def grad(
@@ -167,6 +169,7 @@ def grad_fn(
         outputs = outputs_lying_like(outputs, symbol, args)
         return outputs, lying_like(grads, args) | zeros, lying_like(new_aux, aux)
 
+    vars(grad)["__explained__"] = lambda: (symbol, ways())
     return grad
 
 

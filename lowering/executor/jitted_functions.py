@@ -22,7 +22,7 @@ from lowering.executor.gradient_names import Call, GradientNames, forward_calls
 from lowering.host.numpy_keys import folded_in
 from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Account, Staged
-from lowering.lanes.in_lanes import InLanes, may_pay, of_rows
+from lowering.lanes.in_lanes import BatchFunction, InLanes, may_pay, of_rows
 from lowering.xla.compile_options import jit
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.inspect.fixed_inputs import fixed_inputs
@@ -231,7 +231,7 @@ class ExecutorFunctions:
     def _jit(
         self, which: Any, function: Callable[..., Any], samples: Callable[..., Any] | None = None, **options: Any
     ) -> Callable[..., Any]:
-        """Return a function, jitted. samples: as `InLanes` takes it, of one that may run in lanes."""
+        """Return a function, jitted. samples: as `BatchFunction` has it, of one that may run in lanes."""
         jitted = self._jitted.get(which)
         if jitted is None:
             options["whole"] = not self.in_segments
@@ -242,8 +242,9 @@ class ExecutorFunctions:
                 traces = self.traces.setdefault(which, OpenTraces(self.symbol.outputs))
                 jitted = Staged(function, lambda _: compiled, [self.account], open_traces=traces)
             elif options["whole"] and not self.quick and samples is not None:
-                left = 2 if which[0] == "forward_keeping" else None
-                jitted = InLanes(function, jitted, samples, may_pay=may_pay([self.symbol]), left=left)
+                residuals = 2 if which[0] == "forward_keeping" else None
+                batch_function = BatchFunction(function, jitted, samples, residuals=residuals)
+                jitted = InLanes(batch_function, may_pay=may_pay([self.symbol]))
             self._jitted[which] = jitted
         return jitted
 

@@ -59,6 +59,11 @@ class Ways:
         self._chosen[effort, kinds] = chosen = ExecutorFunctions(self._programs, self._options)
         return chosen
 
+    def lines(self) -> list[str]:
+        """Return lines of text: how the calls of each batch's shapes run that train, once they are compiled fully."""
+        functions = dict.fromkeys([self._full, *(chosen for _, chosen in self._chosen.items())])
+        return [line for each in functions if each is not None for line in each.ways()]
+
     @cached_property
     def _first(self) -> Options | None:
         return first_options(self._options)

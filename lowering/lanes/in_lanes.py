@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -20,6 +19,7 @@ from lowering.xla.program_bound import Kept
 from symjax_nnvm.errors import CallError, cut
 from symjax_nnvm.ir.attributes import FAlgorithm
 from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.ir.types import whole_number
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -63,7 +63,7 @@ def parse_lanes(count: Any) -> int | None:
     if count == "auto":
         return None
     try:
-        number = 1 if count == "off" else 0 if isinstance(count, bool | np.bool_) else operator.index(count)
+        number = 1 if count == "off" else whole_number(count)
     except TypeError:
         number = 0
     if number < 1:
@@ -83,33 +83,41 @@ def of_rows(data: Mapping[str, Any], **lists: Sequence[Any]) -> Mapping[str, Any
     return {**data} | {n: a for n, a in others.items() if a is not None and np.shape(a) and rows == {np.shape(a)[:1]}}
 
 
-class InLanes:
-    """A function that runs in lanes where that is faster, else as the whole.
+class BatchFunction(NamedTuple):
+    """A function of a batch.
 
-    function: of arrays; whole: the same, jitted. samples: returns those of the arguments, by names to tell, that have
-    samples along axis 0. lanes: their count, as `in_lanes` takes it; None: that of the block that a call is in.
-    may_pay: whether an estimate is to choose lanes at all. finish: takes the function's results, with `Summands`, and
-    its arguments, and returns what a call does; None: sums are added up. left: the result that stays in the lanes, as
-    `Parts`. fixed: arguments other than samples have the same shapes in every call. in_programs: a program that is
-    traced around a call calls the lanes, too.
+    function: of arrays. whole: the same, jitted. samples: returns those of the arguments, by name, that have samples
+    along axis 0. finish: takes the function's results, with `Summands`, and its arguments, and returns what a call
+    does; None: sums are added up. residuals: the number of the result that a backward pass alone reads. same_shapes:
+    arguments other than samples have the same shapes in every call.
+    """
+
+    function: Callable[..., Any]
+    whole: Callable[..., Any]
+    samples: Callable[..., Mapping[str, Any]]
+    finish: Callable[..., Any] | None = None
+    residuals: int | None = None
+    same_shapes: bool = False
+
+
+class InLanes:
+    """A function that runs in lanes where that is faster, else as the whole; its residuals stay in the lanes.
+
+    lanes: their count, as `in_lanes` takes it; None: that of the block that a call is in. may_pay: whether an estimate
+    is to choose lanes at all. in_programs: a program that is traced around a call calls the lanes, too.
     """
 
     def __init__(
         self,
-        function: Callable[..., Any],
-        whole: Callable[..., Any],
-        samples: Callable[..., Mapping[str, Any]],
+        batch_function: BatchFunction,
         *,
         lanes: str | int | None = None,
         may_pay: bool = True,
-        finish: Callable[..., Any] | None = None,
-        left: int | None = None,
-        fixed: bool = False,
         in_programs: bool = False,
     ):
-        self._function, self._whole, self._samples, self._fixed = function, whole, samples, fixed
-        self._is_own, self._own = lanes is not None, None if lanes is None else parse_lanes(lanes)
-        self._may_pay, self._finish, self._left = may_pay, finish or self._summed, left
+        self._batch_function, self._finish = batch_function, batch_function.finish or self._summed
+        self._is_own, self._may_pay = lanes is not None, may_pay
+        self._own = None if lanes is None else parse_lanes(lanes)
         self._added = jit(added)
         self._before, self._in_programs = 0 if in_programs else _CALLS_BEFORE, in_programs
         self._calls: Recent[Any, int] = Recent(_SHAPES_COUNTED)
@@ -124,7 +132,7 @@ class InLanes:
     def __call__(self, *arguments: Any) -> Any:
         """Return the function's results; those of lanes when they are computed."""
         count = self._own if self._is_own else _count.get()
-        leaves = () if self._fixed else jax.tree.leaves(arguments)
+        leaves = () if self._batch_function.same_shapes else jax.tree.leaves(arguments)
         parts = next((leaf for leaf in leaves if isinstance(leaf, Parts)), None)
         lanes = self._lanes_for(count, arguments, parts)
         if isinstance(lanes, Lanes):
@@ -133,10 +141,10 @@ class InLanes:
             return self._finish(lanes(*arguments), *arguments)
         if parts is not None:
             arguments = jax.tree.map(lambda leaf: leaf.whole() if isinstance(leaf, Parts) else leaf, arguments)
-        return self._whole(*arguments)
+        return self._batch_function.whole(*arguments)
 
     def _cache_size(self) -> int:
-        return getattr(self._whole, "_cache_size", int)() + sum(
+        return getattr(self._batch_function.whole, "_cache_size", int)() + sum(
             isinstance(lanes, Lanes) for lanes in self._lanes.values()
         )
 
@@ -152,7 +160,9 @@ class InLanes:
             count = len(parts.of_lanes)
         elif count == 1 or (count is None and not self._may_pay):
             return None
-        leaves, tree = jax.tree.flatten(self._samples(*arguments) if self._fixed else arguments)
+        leaves, tree = jax.tree.flatten(
+            self._batch_function.samples(*arguments) if self._batch_function.same_shapes else arguments
+        )
         if not self._in_programs and _is_traced(leaves):
             return None
         key = (count, tree, *[(np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves])
@@ -184,7 +194,7 @@ class InLanes:
 
     def _made(self, key: Any, count: int | None, arguments: Sequence[Any], parts: Parts | None) -> Lanes:
         """Return lanes for arguments of these shapes. Raises Unsplit."""
-        samples = self._samples(*arguments)
+        samples = self._batch_function.samples(*arguments)
         self._names[key] = ", ".join(f"{name} {np.shape(value)}" for name, value in samples.items())
         arrays = [leaf for leaf in jax.tree.leaves(arguments) if isinstance(leaf, jax.Array) and not _is_traced([leaf])]
         devices = {device for array in arrays for device in array.devices()} or {*jax.devices()[:1]}
@@ -199,7 +209,12 @@ class InLanes:
         ours = {id(value) for value in samples.values()}
         is_split = [id(leaf) in ours for leaf in jax.tree.leaves(arguments)]
         lanes = Lanes(
-            self._function, arguments, is_split, count or cpu_streams.count(), for_calls=count is None, left=self._left
+            self._batch_function.function,
+            arguments,
+            is_split,
+            count or cpu_streams.count(),
+            for_calls=count is None,
+            residuals=self._batch_function.residuals,
         )
         if count is None and lanes.work < lanes.count * (_MEETING_BYTES * (lanes.sums + 1) + lanes.summands):
             raise Unsplit("samples are too small a part of the work")

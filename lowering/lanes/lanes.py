@@ -99,7 +99,7 @@ class Lanes:
 
     is_split: for each leaf of the arguments, whether it has the samples along axis 0; what is `Parts` has them where it
     has. for_calls: only a function with calls of a library is split; XLA's own operators share the cores as well.
-    left: the result whose arrays stay in the lanes, as `Parts`. Raises Unsplit.
+    residuals: the number of the result whose arrays stay in the lanes, as `Parts`. Raises Unsplit.
 
     Attributes:
         work: bytes of the results that one lane computes on its samples.
@@ -116,17 +116,17 @@ class Lanes:
         is_split: Sequence[bool],
         count: int,
         for_calls: bool = False,
-        left: int | None = None,
+        residuals: int | None = None,
     ):
         self.count, self._places = count, _places(count)
         closed, shapes = jax.make_jaxpr(function, return_shape=True)(*jax.tree.map(_of_whole, arguments))
         if for_calls and all(equation.primitive.name != "library_call" for equation in closed.jaxpr.eqns):
             raise Unsplit("no library computes a convolution of it")
         self._structs, self._tree = jax.tree.flatten(shapes)
-        self._left = [False] * len(self._structs)
-        if left is not None:
-            stays = [jax.tree.map(lambda _, n=n: n == left, result) for n, result in enumerate(shapes)]
-            self._left = jax.tree.leaves(stays)
+        self._stays = [False] * len(self._structs)
+        if residuals is not None:
+            stays = [jax.tree.map(lambda _, n=n: n == residuals, result) for n, result in enumerate(shapes)]
+            self._stays = jax.tree.leaves(stays)
         leaves = jax.tree.leaves(arguments)
         self._used, equations = _needed(closed.jaxpr)
         self._split = [is_split[i] for i in self._used]
@@ -184,7 +184,7 @@ class Lanes:
     def traced(self, *arguments: Any) -> Any:
         """Return the function's results, in a program that calls the lanes while it runs."""
         call, leaves = host_call("lane_step"), jax.tree.leaves(arguments)
-        if call is None or any(self._left):
+        if call is None or any(self._stays):
             raise Unsplit("this JAX calls no Python from programs")
         with _running:
             self._compile()
@@ -219,7 +219,7 @@ class Lanes:
             if first:
                 raise first[0]
             parts = [lane.result() for lane in lanes]
-        of_results = [*zip(self._kinds, self._structs, self._left, zip(*parts, strict=True), strict=True)]
+        of_results = [*zip(self._kinds, self._structs, self._stays, zip(*parts, strict=True), strict=True)]
         joined: list[Any] = [None if stays else _joined(kind, p) for kind, _, stays, p in of_results]
         joined = joined if home is None else jax.device_put(joined, home)
         results = [
@@ -239,7 +239,7 @@ class Lanes:
                 rows = array.shape[0] // self.count if split else 0
                 operands.append(array[number * rows : (number + 1) * rows] if split else array)
             results = self._programs[number](*jax.device_put(operands, place))
-            return [result if stays else np.asarray(result) for result, stays in zip(results, self._left, strict=True)]
+            return [result if stays else np.asarray(result) for result, stays in zip(results, self._stays, strict=True)]
         except BaseException:
             self._meeting.barrier.abort()
             raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -20,7 +19,7 @@ from lowering.jax_casts import is_narrowed, require_held
 from symjax_nnvm.errors import CallError, LoweringError, NNVMError, close_names, cut, did_you_mean, listed, plain_list
 from symjax_nnvm.inspect.roles import label_variables, learned_variables
 from symjax_nnvm.ir.rules.quantized_parameters import way_out_of_mixing
-from symjax_nnvm.ir.types import DType, dtype_name
+from symjax_nnvm.ir.types import DType, dtype_name, whole_number
 from symjax_nnvm.symbol.symbol import Symbol
 
 
@@ -33,14 +32,6 @@ class Kind(NamedTuple):
 
     read: Callable[[Any], Any]
     words: str
-
-
-def whole_number(value: Any) -> int:
-    """Return a whole number, Python's, NumPy's, or of any type with `__index__`, as an int. Raises TypeError, of bools
-    too."""
-    if isinstance(value, bool | np.bool_):
-        raise TypeError("a bool is not a number")
-    return operator.index(value)
 
 
 def prng_key(key: Any) -> Any:

@@ -39,6 +39,10 @@ class Executor:
         self._storage, self._of_gradients = storage or {}, gradients or {}
         held.draw_from(next_randomness)
 
+    def __explained__(self) -> tuple[Symbol, list[str]]:
+        """Return the network, and how its passes run, for `lowering.explain`."""
+        return self._symbol, self.held.ways()
+
     # -- arrays ------------------------------------------------------------------------------------------------------
 
     @cached_property

@@ -18,7 +18,7 @@ from lowering.convolutions.backends import OWNED, for_this_machine
 from lowering.core.cache import Programs
 from lowering.core.chosen_options import chosen_options
 from lowering.core.python_calls import refuse_export
-from lowering.messages.arguments import arrays_by_name, misfit, require_symbol, whole_number
+from lowering.messages.arguments import arrays_by_name, misfit, require_symbol
 from lowering.messages.migration_hints import with_migration_hints
 from lowering.native.unpromised import UndecidedSizeError
 from lowering.serving.constant_store import ConstantStore
@@ -35,6 +35,7 @@ from symjax_nnvm.errors import (
 )
 from symjax_nnvm.inspect.roles import label_variables
 from symjax_nnvm.io.files import atomic_writes
+from symjax_nnvm.ir.types import whole_number
 from symjax_nnvm.pipeline import ANY, Options
 from symjax_nnvm.surgery import inference_symbol
 from symjax_nnvm.symbol.call_arguments import known_dtypes

@@ -15,12 +15,12 @@ import jax
 import jax.numpy as jnp
 
 from lowering.core.gradient_program import GradientProgram
-from lowering.messages.arguments import whole_number
 from lowering.ops.control.flow import Here
 from lowering.sharding.placement import DEFAULT_PLACEMENT, Placement
 from lowering.training.placing import split_batch
 from symjax_nnvm.errors import TrainingError, cut
 from symjax_nnvm.ir.attributes import TStopsGradient
+from symjax_nnvm.ir.types import whole_number
 from symjax_nnvm.symbol.symbol import Symbol
 
 Arrays = Mapping[str, jax.Array]

@@ -8,9 +8,10 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from lowering.messages.arguments import as_array, whole_number
+from lowering.messages.arguments import as_array
 from lowering.messages.migration_hints import with_migration_hints
 from symjax_nnvm.errors import TrainingError, cut
+from symjax_nnvm.ir.types import whole_number
 
 
 class Batches:

@@ -21,7 +21,7 @@ from lowering.host.numpy_keys import folded_in
 from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Staged, checked_effort
 from lowering.initializer import init_params
-from lowering.lanes.in_lanes import InLanes, may_pay
+from lowering.lanes.in_lanes import BatchFunction, InLanes, may_pay
 from lowering.messages.arguments import (
     as_array,
     compute_dtype_of,
@@ -175,15 +175,14 @@ class Trainer:
         whole, evaluated = self.program.program.segments is None, replace(options, is_train=False, wrt=None)
         step = step_of(partial(programs.gradient, options))
         self.step_fn = jit(under_auto_axes(step.step), whole=whole, donate_argnums=0)
-        self._lanes = InLanes(
+        gradients = BatchFunction(
             step.gradients,
             self.step_fn,
             lambda _, batch: batch,
-            lanes=lanes,
-            may_pay=may_pay([computed]),
             finish=jit(step.update_by_lanes, donate_argnums=1),
-            fixed=True,
+            same_shapes=True,
         )
+        self._lanes = InLanes(gradients, lanes=lanes, may_pay=may_pay([computed]))
         self._evaluation = Evaluation(programs, self.inputs, evaluated, self.placement)
         self._compiled: StepFunction = self._lanes if whole and mesh is None else self.step_fn
         self._step: StepFunction = self._compiled

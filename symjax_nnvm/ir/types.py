@@ -7,6 +7,7 @@ the same things: the functions here translate, and nothing else does.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -111,6 +112,14 @@ def numpy_type(dtype: DType | None) -> Any:
     if dtype is None or dtype == "bfloat16":
         return dtype
     return np.dtype(dtype).type
+
+
+def whole_number(value: Any) -> int:
+    """Return a whole number, Python's, NumPy's, or of any type with `__index__`, as an int. Raises TypeError, of bools
+    too."""
+    if isinstance(value, bool | np.bool_):
+        raise TypeError("a bool is not a number")
+    return operator.index(value)
 
 
 def is_known(shape: Shape | None) -> bool:

@@ -169,6 +169,12 @@ class HybridBlock(Block):
 
     # -- the graph ---------------------------------------------------------------------------------------------------
 
+    def __explained__(self) -> tuple[Any, list[str]]:
+        """Return the traced network, and how its passes run, for `lowering.explain`. Raises NotInitializedError before
+        the first call."""
+        _, symbol = self.traced_symbol("explain")
+        return symbol, [] if self._cached_op is None else self._cached_op.ways()
+
     def _get_graph(self, *args: Any) -> tuple[Any, ...]:
         """Return (input variables, symbol) of the block, traced once: `data`, of several inputs `data0`, `data1` …."""
         if self._cached_graph:

@@ -155,6 +155,10 @@ class BucketingModule(BaseModule):
     def _modules(self) -> list[Module]:
         return [self._main, *(module for _, module in self._others.items())]
 
+    def __explained__(self) -> tuple[Symbol, list[str]]:
+        """Return the network of the current bucket, and how its passes run, for `lowering.explain`."""
+        return self._current.__explained__()
+
     @property
     def symbol(self) -> Symbol:
         """Return the network of the latest batch."""

@@ -164,6 +164,12 @@ class Module(BaseModule):
         assert self._executor is not None
         return self._executor
 
+    def __explained__(self) -> tuple[Symbol, list[str]]:
+        """Return the network, and how its passes run, for `lowering.explain`. Raises TrainingError before `bind`."""
+        bound = self._bound
+        executors = bound.executors if isinstance(bound, ExecutorGroup) else [bound]
+        return self._symbol, [way for executor in executors for way in executor.__explained__()[1]]
+
     @property
     def _context(self) -> list[Context]:
         """Return where it runs."""

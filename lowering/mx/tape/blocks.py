@@ -31,7 +31,7 @@ from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.mx.tape import policy, recording
 from lowering.mx.tape.backward import has_gradient
 from lowering.mx.tape.expressions import is_wide
-from lowering.mx.tape.programs import WaitingCall
+from lowering.mx.tape.programs import WaitingCall, ways_of
 from lowering.mx.tape.recording import Arrays, Call, Given, origin
 from lowering.mx.tape.serving import Serving
 from lowering.xla.platforms import current_platform, kind_of
@@ -105,6 +105,10 @@ class CachedProgram:
             state_arrays = {name: arrays[i] for name, i in self._states.items()} if functions.in_segments else {}
             Call(function, values, entries, drawn, outputs, state_arrays, residuals).made(results)
         return results
+
+    def ways(self) -> list[str]:
+        """Return lines of text: how the passes of each batch's shapes run that train."""
+        return [line for _, ways in self._ways.items() for line in ways.lines()] + ways_of(self.symbol)
 
     def _entries(self, arrays: Sequence[NDArray]) -> list[recording.Entry | None]:
         """Return where the inputs came from that gradients may go to."""

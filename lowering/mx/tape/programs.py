@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from lowering.executor.bound_arrays import Place as Device
 from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Staged
-from lowering.lanes.in_lanes import InLanes, may_pay
+from lowering.lanes.in_lanes import BatchFunction, InLanes, may_pay
 from lowering.lanes.lanes import added
 from lowering.mx.context import Context
 from lowering.mx.ndarray.array import NDArray
@@ -33,6 +33,7 @@ from lowering.mx.tape.recording import Call, Entry, Given, Leaf
 from lowering.xla.compile_options import jit
 from symjax_nnvm.inspect.roles import learned_variables
 from symjax_nnvm.recent import Recent
+from symjax_nnvm.symbol.symbol import Symbol
 
 running = threading.RLock()
 """The lock of threads that compute a waiting call, or make another call wait for it."""
@@ -272,6 +273,12 @@ def _given_by(call: Call, numbers: Mapping[Call, int]) -> tuple[tuple[Place | No
     return tuple(links), Given(values, call.drawn, None)
 
 
+def ways_of(symbol: Symbol) -> list[str]:
+    """Return lines of text: how the programs of tapes that call a network run each batch's shapes."""
+    programs = [program for _, program in _seen.items() if any(f.symbol is symbol for f in program.functions)]
+    return [line for program in programs for line in program.ways()]
+
+
 @dataclass(eq=False)
 class _TapeProgram:
     """Runs the backward pass of a tape, and the forward pass of the calls that wait.
@@ -300,8 +307,13 @@ class _TapeProgram:
         staged = Staged(self._run, compiles, self._accounts or None, open_traces=self.traces)
         self._learned = [{node.name for node in learned_variables(function.symbol)} for function in self.functions]
         self._may_pay = may_pay([function.symbol for function in self.functions])
-        in_lanes = InLanes(self._run, jit(self._run), self._samples, may_pay=self._may_pay)
+        in_lanes = InLanes(BatchFunction(self._run, jit(self._run), self._samples), may_pay=self._may_pay)
         self.run: Callable[..., Any] = in_lanes if of_blocks and not self._accounts else staged
+
+    def ways(self) -> list[str]:
+        """Return lines of text: how it runs the calls of each batch's shapes, alone and with updates."""
+        runs = [self.run, *self._with_updates.values()]
+        return [line for run in runs if isinstance(run, InLanes) for line in run.ways()]
 
     def with_update(
         self, update: Callable[..., Any], numbers: tuple[int, ...], donate: bool
@@ -331,7 +343,7 @@ class _TapeProgram:
         run = lambda *arguments: updated(computed(*arguments), *arguments)  # noqa: E731
         whole, finish = (jit(run, donate_argnums=2 if donate else ()), jit(updated, donate_argnums=3 if donate else ()))
         samples = lambda run_arguments, *_: self._samples(*run_arguments)  # noqa: E731
-        program = InLanes(computed, whole, samples, may_pay=self._may_pay, finish=finish)
+        program = InLanes(BatchFunction(computed, whole, samples, finish), may_pay=self._may_pay)
         return self._with_updates.setdefault(key, program)
 
     def _samples(self, given: Sequence[Given], head_grads: Sequence[jax.Array | None]) -> dict[str, jax.Array]:

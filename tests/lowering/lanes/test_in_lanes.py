@@ -18,7 +18,6 @@ import lowering
 from lowering import Trainer, mx
 from lowering.lanes.in_lanes import _count
 from lowering.lanes.lanes import Lanes
-from lowering.mx.executor import Executor
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import CallError
 from tests.lowering.training.networks import classifier, convolutional, images, points, values
@@ -141,9 +140,7 @@ def by_module(net: sym.Symbol) -> tuple[dict[str, Any], list[str]]:
         module.forward_backward(mx.io.DataBatch([batch["data"]], [batch["softmax_label"]]))
         module.update()
     args, aux = module.get_params()
-    bound = module._bound
-    assert isinstance(bound, Executor)
-    return {**args, **aux}, [*lowering.explain(bound.held).ways[1:]]
+    return {**args, **aux}, [*lowering.explain(module).ways[1:]]
 
 
 def by_executor(net: sym.Symbol) -> tuple[dict[str, Any], list[str]]:
@@ -179,9 +176,8 @@ def by_block(norm: bool) -> tuple[dict[str, Any], list[str]]:
             outputs = loss(block(data), label)
         outputs.backward()
         trainer.step(8)
-    assert block._cached_op is not None
-    ways = [way for _, kept in block._cached_op._ways.items() for way in kept.full.ways()]
-    return {name: parameter.data() for name, parameter in block.collect_params().items()}, ways
+    arrays = {name: parameter.data() for name, parameter in block.collect_params().items()}
+    return arrays, [*lowering.explain(block).ways]
 
 
 def by_grad_fn(compiled: bool) -> tuple[dict[str, Any], list[str]]:
@@ -193,7 +189,7 @@ def by_grad_fn(compiled: bool) -> tuple[dict[str, Any], list[str]]:
     call = jax.jit(lambda *a: jax.tree.map(lambda x: 2 * x, grad(*a))) if compiled else grad
     outputs, grads, _ = call(args, {}, jax.random.key(3))
     del grads["softmax_label"]
-    return {**grads, "outputs": outputs[0]}, []
+    return {**grads, "outputs": outputs[0]}, [*lowering.explain(grad).ways]
 
 
 @pytest.mark.slow("compiles networks for each lane")
@@ -204,9 +200,9 @@ def by_grad_fn(compiled: bool) -> tuple[dict[str, Any], list[str]]:
         (lambda: by_module(branchless()), 2, [0]),
         (lambda: by_executor(convolutional()), 2, [1, 1]),
         (lambda: by_block(True), 2, [1, 1]),
-        (lambda: by_block(False), 2, []),
-        (lambda: by_grad_fn(False), 2, []),
-        (lambda: by_grad_fn(True), 4, []),
+        (lambda: by_block(False), 2, [0]),
+        (lambda: by_grad_fn(False), 2, [0]),
+        (lambda: by_grad_fn(True), 4, [0]),
     ],
     ids=["module", "module, dropout", "executor", "block", "block without states", "grad_fn", "grad_fn in a program"],
 )
