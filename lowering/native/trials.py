@@ -181,7 +181,7 @@ def _run(place: Sharding | None, g: Geometry, epilogue: Epilogue, order: Order |
     cpu = place or SingleDeviceSharding(jax.devices("cpu")[0])
     function = jax.jit(lambda data, weight, rest: call(data, weight, g, epilogue, rest, order), out_shardings=cpu)
     avals = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=cpu), arrays)
-    options: Any = {name: off for name, off in unpromised.OURS_ALONE.items() if unpromised.knows_option(name, off)}
+    options: Any = dict(unpromised.OURS_ALONE) if unpromised.knows_options(unpromised.OURS_ALONE) else {}
     with warnings.catch_warnings(action="ignore"):
         return np.asarray(function.lower(*avals).compile(options)(*arrays))
 

@@ -262,10 +262,10 @@ OURS_ALONE: Mapping[str, str] = {"xla_cpu_experimental_onednn_custom_call": "Fal
 calls itself, takes ours for its own, and ends the process where a weight is stored in blocks."""
 
 
-def knows_option(name: str, value: str) -> bool:
-    """Return whether the installed XLA takes a compile option: XLA raises an error for an unknown one."""
+def knows_options(options: Mapping[str, str]) -> bool:
+    """Return whether the installed XLA takes compile options: XLA raises an error for an unknown one."""
     try:
-        jax.jit(lambda: 0).lower().compile(compiler_options={name: value})
+        jax.jit(lambda: 0).lower().compile(compiler_options=dict(options))
     except Exception:
         return False
     return True

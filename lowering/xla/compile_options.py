@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from lowering.native.unpromised import OURS_ALONE, knows_option
+from lowering.native.unpromised import OURS_ALONE, knows_options
 from lowering.xla.host_memory import installed_memory
 from lowering.xla.platforms import current_platform
 from lowering.xla.program_bound import Kept, bytes_of_program
@@ -76,8 +76,9 @@ def _known_options(platform: str, quick: bool, with_calls: bool) -> dict[str, st
     table = dict((QUICK if quick else OPTIONS).get(platform, {}))
     if with_calls and platform == "cpu":
         table |= dict.fromkeys(OURS_ALONE, "True")
-    options = {name: value for name, value in table.items() if knows_option(name, value)}
-    return options or None
+    if table and not knows_options(table):
+        table = {name: value for name, value in table.items() if knows_options({name: value})}
+    return table or None
 
 
 class Jitted:

@@ -66,7 +66,7 @@ jax.ffi.ffi_call = raises""",
     "jaxlib.xla_client": "import jax; sys.modules['jaxlib.xla_client'] = None",
     "/proc": "import lowering.native.unpromised as m; m._TASKS = m.Path('/no/proc')",
     "sys.executable": "sys.executable = ''",
-    "compile options": "import lowering.native.unpromised as m; m.knows_option = lambda name, value: False",
+    "compile options": "import lowering.native.unpromised as m; m.knows_options = lambda options: False",
 }
 """What is taken → how, here and in child processes, before the library is imported."""
 
