@@ -15,7 +15,7 @@ from lowering.convolutions.backends import ONE_CORE
 from lowering.convolutions.ops.fused import uses_layout
 from lowering.core.cache import Programs
 from lowering.serving.constant_store import ConstantStore, Wanted
-from lowering.serving.microbatch import Arrays, batch_of, in_chunks, with_batch
+from lowering.serving.microbatch import Arrays, Batch, batch_of, in_chunks, with_batch
 from lowering.xla import cpu_streams
 from symjax_nnvm.pipeline import Options
 
@@ -49,16 +49,17 @@ def serving_plan(
     cores, which then wait for each other. one_core: a single core computes all samples, if the network can run so.
     """
     whole = whole_plan(programs, store, options, inputs)
-    if store.placement.platform != "cpu" or store.placement.mesh is not None or cpu_streams.one_core() is None:
+    if store.placement.platform != "cpu" or store.placement.mesh is not None:
         return whole
-    network, single = _network(programs, options), replace(options, backend=ONE_CORE)
-    if one_core:
+    batch = None if one_core else _batch(programs, store, options, inputs)
+    rows = None if batch is None else batch.part(cpu_streams.count())
+    if (rows is None and not one_core) or cpu_streams.one_core() is None:  # which makes a client at its first call
+        return whole
+    single = replace(options, backend=ONE_CORE)
+    if rows is None:
+        network = _network(programs, options)
         alone = not network.needs_key and network.segments is None
         return whole_plan(programs, store, single, inputs)._replace(one_core=True) if alone else whole
-    batch = batch_of(network, inputs, store.kinds)
-    rows = None if batch is None else batch.part(cpu_streams.count())
-    if rows is None:
-        return whole
     split = whole_plan(programs, store, single, with_batch(inputs, rows))._replace(one_core=True, rows=rows)
     calls_library = any(uses_layout(node) for node in programs.plan(split.options).graph.nodes())
     return split if calls_library else whole
@@ -69,7 +70,7 @@ def whole_plan(programs: Programs, store: ConstantStore, options: Options, input
     a batch that is split over devices would be sent from one to another."""
     chunk = None
     if store.placement.mesh is None:
-        batch = batch_of(_network(programs, options), inputs, store.kinds)
+        batch = _batch(programs, store, options, inputs)
         chunk = None if batch is None else batch.chunk
     if chunk is not None:
         inputs = with_batch(inputs, chunk)
@@ -77,6 +78,13 @@ def whole_plan(programs: Programs, store: ConstantStore, options: Options, input
     dtypes = store.dtypes | {name: dtype for name, (_, dtype) in inputs.items()}
     shapes = store.shapes | placed  # as each device has them
     return ServingPlan(replace(options, shapes=tuple(shapes.items()), dtypes=tuple(dtypes.items())), chunk)
+
+
+def _batch(programs: Programs, store: ConstantStore, options: Options, inputs: Arrays) -> Batch | None:
+    """Return the batch of inputs; None where samples may mix, and of one sample, which has no parts."""
+    if all(shape[:1] == (1,) for shape, _ in inputs.values()):
+        return None
+    return batch_of(_network(programs, options), inputs, store.kinds)
 
 
 def _network(programs: Programs, options: Options):

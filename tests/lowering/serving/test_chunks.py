@@ -5,7 +5,7 @@ import pytest
 
 import lowering
 from lowering.serving import microbatch
-from lowering.serving.plan import whole_plan
+from lowering.serving.plan import serving_plan, whole_plan
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import LoweringError
 from tests.support.comparison import assert_close
@@ -41,6 +41,15 @@ def chunk_of(net: sym.Symbol, batch: int, monkeypatch: pytest.MonkeyPatch, size:
 @pytest.mark.parametrize(("batch", "size", "chunk"), [(12, 4, 4), (12, 5, 4), (10, 4, 2), (7, 4, 1), (4, 4, None)])
 def test_the_largest_divisor_that_fits(batch: int, size: int, chunk: int | None, monkeypatch: pytest.MonkeyPatch):
     assert chunk_of(network(), batch, monkeypatch, size) == chunk
+
+
+def test_of_one_sample_no_batch_is_planned_and_no_client_is_made(monkeypatch: pytest.MonkeyPatch):
+    predict = predictor(network(), 1)
+    for unused in ("batch_of", "_network", "cpu_streams.one_core"):
+        monkeypatch.setattr(f"lowering.serving.plan.{unused}", None)
+    inputs = {"data": ((1, 3, 6, 6), "float32")}
+    plan = serving_plan(predict._programs, predict._kept, predict._options, inputs)
+    assert plan == whole_plan(predict._programs, predict._kept, predict._options, inputs)
 
 
 def test_chunks_give_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch):
