@@ -1929,7 +1929,7 @@ def _npi_sinh(x: Symbol, name: str | None = None, attr: _Attr = None, **attribut
 def _npi_slogdet(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Sign of the determinant of each square matrix, and the logarithm of its magnitude. Hidden outputs: the LU factors and pivots that they are computed from. Of one matrix a result has no axes. MXNet's files call it `_linalg_slogdet`."""
 def _npi_solve(A: Symbol, B: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """The X with A X = B; of whole numbers in float64. Of a singular matrix not finite, where MXNet has an error."""
+    """The X with A X = B; of two dtypes, or of whole numbers, in float64. Of a singular matrix not finite, where MXNet has an error."""
 def _npi_sqrt(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """√x."""
 def _npi_square(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1973,7 +1973,7 @@ def _npi_tensorinv(a: Symbol, ind: int = 2, name: str | None = None, attr: _Attr
 
     - ind: int ≥ 1, optional, default=2. how many first axes are the rows of the matrix that is inverted."""
 def _npi_tensorsolve(a: Symbol, b: Symbol | None = None, a_axes: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """The x with Σ a[i…, j…] · x[j…] = b[i…].
+    """The x with Σ a[i…, j…] · x[j…] = b[i…]; of two dtypes, or of whole numbers, in float64.
 
     - a_axes: tuple of int ≥ -64 ≤ 64, optional, default=(). axes of a that come last before it is a matrix."""
 def _npi_tril(data: Symbol, k: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:

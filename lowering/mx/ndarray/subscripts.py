@@ -58,6 +58,20 @@ def expanded(key: Any, shape: tuple[int, ...]) -> Key:
     return tuple(full)
 
 
+def with_plain_slices(key: Any) -> Any:
+    """A key of the NumPy dialect with whole numbers in the place of arrays of one number that are bounds of slices."""
+    if isinstance(key, slice):
+        return slice(*map(_plain_bound, (key.start, key.stop, key.step)))
+    if isinstance(key, tuple) and any(isinstance(entry, slice) for entry in key):
+        return tuple(with_plain_slices(entry) if isinstance(entry, slice) else entry for entry in key)
+    return key
+
+
+def _plain_bound(bound: Any) -> Any:
+    is_one_number = getattr(bound, "size", 0) == 1 and bound.dtype != np.bool_
+    return int(np.asarray(bound).item()) if is_one_number else bound
+
+
 def without_masks(key: Any, shape: tuple[int, ...]) -> Key:
     """A key of the NumPy dialect, in which arrays and lists of bools are masks, with the numbers of the elements in
     their place. Raises SymbolIndexError, an IndexError, for a mask that does not fit the axes that it covers."""

@@ -15,13 +15,14 @@ from symjax_nnvm.errors import SymbolTypeError
 
 
 def norm(op: Operators, x: Any, ord: Any = None, axis: AxisLike = None, keepdims: bool = False) -> Any:
-    """The norm of a vector, or of a matrix where axis has two numbers. ord: a number, inf, -inf, "fro" or "nuc"."""
+    """The norm of a vector, or of a matrix where axis has two numbers; with ord alone of the matrices of the last two
+    axes. ord: a number, inf, -inf, "fro" or "nuc"."""
     if axis is not None and not isinstance(axis, int | tuple):
         raise SymbolTypeError("'axis' must be None, an integer or a tuple of integers.", got=repr(axis))
     if isinstance(axis, int):
         axis = (axis,)
-    if axis is None and ord is not None and not op.symbolic and x.ndim == 2:
-        axis = (0, 1)
+    if axis is None and ord is not None and not op.symbolic and x.ndim >= 2:
+        axis = (x.ndim - 2, x.ndim - 1)
     infinite: dict[Any, str] = {np.inf: "inf", -np.inf: "-inf"}
     ord = infinite.get(ord, ord) if not isinstance(ord, str) else ord
     if axis is None and ord is None:

@@ -240,7 +240,7 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
         if subscripts.has_bool(key):
             shape, key = subscripts.with_an_axis(key, self.shape)
             return self._as_shape(shape)[key]
-        full = self._key(key)
+        full = self._key(subscripts.with_plain_slices(key))
         return self.part_at(full, full)  # pyright: ignore[reportReturnType]
 
     def _written_key(self, key: Any) -> Any:
@@ -254,7 +254,7 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
             shape, key = subscripts.with_an_axis(key, self.shape)
             self._as_shape(shape)[key] = value
             return
-        super().__setitem__(key, value)
+        super().__setitem__(subscripts.with_plain_slices(key), value)
 
     def _updated(self, operation: Callable[[Any, Any], Any], other: Any) -> ndarray:
         """Write the result of an operation here, and return the array itself. Raises MixedDtypeError for a result of

@@ -8,10 +8,12 @@ import numpy as np
 
 from lowering.jax_casts import is_narrowed
 from lowering.mx.accepted_types import ContextLike, DType, ShapeLike
+from lowering.mx.context import as_context
 from lowering.mx.ndarray import creation
 from lowering.mx.ndarray.array import NUMPY, NDArray, host, in_dialect, require_arrays
 from lowering.mx.ndarray.cells import elements_of
 from lowering.mx.numpy.operators import DialectValueError, UnsupportedError, from_host, is_number, require_order
+from lowering.mx.tape import recording
 from symjax_nnvm.errors import NNVMError, SymbolTypeError
 
 DTYPES = np.float16, np.float32, np.float64, np.int8, np.int32, np.int64, np.uint8
@@ -31,8 +33,10 @@ def array(object: Any, dtype: DType = None, ctx: ContextLike = None) -> Any:
         if object.dialect != NUMPY:
             problem = "If you're trying to create a mxnet.numpy.ndarray from mx.nd.NDArray, please use the zero-copy "
             raise DialectValueError(f"{problem}as_np_ndarray function.")
-        values, dtype = host(object.cell), object.dtype if dtype is None else dtype
-        ctx = object.ctx if ctx is None else ctx
+        dtype, ctx = object.dtype if dtype is None else dtype, object.ctx if ctx is None else ctx
+        if recording.is_recording() and object.entry is not None:  # the copy is on the tape
+            return object.astype(dtype).as_in_ctx(as_context(ctx))
+        values = host(object.cell)
     elif isinstance(object, np.ndarray):
         values, dtype = object, object.dtype if dtype is None else dtype
     else:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowering.mx.accepted_types import AxisLike, ContextLike, DType, ShapeLike
+from lowering.mx.ndarray.array import require_arrays
 from lowering.mx.numpy.elementwise import apply_binary
 from lowering.mx.numpy.operators import (
     DialectValueError,
@@ -254,6 +255,8 @@ def take(op: Operators, a: Any, indices: Any, axis: int | None = None, mode: str
 def _refuse_out_of_range(a: Any, indices: Any, axis: int) -> None:
     """Raise SymbolIndexError, an IndexError, for indices that an axis does not have."""
     numbers, length = np.asarray(indices), a.shape[axis]
+    if numbers.dtype == object:
+        require_arrays([indices], "Argument indices")
     if numbers.size and not (-length <= numbers.min() and numbers.max() < length):
         problem = f"take operator contains indices out of bound for axis {axis} with size {length}"
         raise SymbolIndexError(problem, fix='mode="clip" or mode="wrap" takes them.')

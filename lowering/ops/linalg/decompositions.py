@@ -34,6 +34,10 @@ def _in_float(a: Array) -> Array:
     return a if jnp.issubdtype(a.dtype, jnp.floating) else cast(a, "float64")
 
 
+def _in_one_float(a: Array, b: Array) -> tuple[Array, Array]:
+    return (_in_float(a), _in_float(b)) if a.dtype == b.dtype else (cast(a, "float64"), cast(b, "float64"))
+
+
 def _symmetric(p: ops.EighParams, a: Array) -> tuple[Array, Array]:
     vectors, values = lax.linalg.eigh(_in_float(a), lower=p.UPLO == "L", symmetrize_input=False, sort_eigenvalues=True)
     return values, vectors * _signs(vectors) if vectors.size else vectors
@@ -66,8 +70,7 @@ def _solved(a: Array, b: Array) -> Array:
 
 @lowers("_npi_solve")
 def _solve(p: Any, a: Array, b: Array) -> Array:
-    a = _in_float(a)
-    b = b.astype(a.dtype)  # MXNet's result has the dtype of a's numbers as floats
+    a, b = _in_one_float(a, b)
     return _solved(a, b[..., None])[..., 0] if b.ndim < a.ndim else _solved(a, b)
 
 
@@ -109,6 +112,7 @@ def _backward_tensor_matrix(p: ops.TensorMatrixParams, ograd: Array, data: Array
 
 @lowers("_npi_tensorsolve")
 def _tensorsolve(p: ops.TensorsolveParams, a: Array, b: Array) -> Array:
+    a, b = _in_one_float(a, b)
     order = ops.moved_last(p, a.ndim)
     matrix = a.transpose(order).reshape(b.size, b.size)
     return _solved(matrix, b.reshape(-1, 1)).reshape([a.shape[i] for i in order[b.ndim - a.ndim :]])

@@ -47,6 +47,8 @@ def _percentile(p: ops.PercentileParams, a: Array, q: Array | None = None) -> Ar
     axes = reduced_axes(p, a.ndim)
     others = [i for i in range(a.ndim) if i not in axes]
     count = math.prod(a.shape[axis] for axis in axes)
+    if isinstance(count, int) and not count:
+        return jnp.full((*(() if q is None else q.shape), *reduced_shape(p, a.shape)), np.nan, out)
     lines = lax.sort(wide(a).transpose([*others, *axes]).reshape([*(a.shape[i] for i in others), count]))
     percentage = jnp.asarray(p.q_scalar, lines.dtype) if q is None else wide(q).astype(lines.dtype)
     place = jnp.clip(percentage, 0, 100) * (count - 1) / 100

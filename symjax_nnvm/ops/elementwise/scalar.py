@@ -183,7 +183,7 @@ OF_NUMPY: tuple[tuple[str, Formula | None, str], ...] = (
     ),
     ("copysign", _copysign_gradient, "|data| with the sign of scalar."),
     ("rcopysign", lambda s, g, x, y: None, "|scalar| with the sign of data."),
-    ("ldexp", lambda s, g, x, y: times(g, 2.0**s), "data · 2^scalar."),
+    ("ldexp", lambda s, g, x, y: apply("_npi_ldexp_scalar", g, scalar=s), "data · 2^scalar."),
     ("rldexp", lambda s, g, x, y: times(mul(g, y), math.log(2)), "scalar · 2^data."),
     ("lcm", None, "The least common multiple, which is not negative; 0 where one is 0."),
     ("bitwise_and", None, "The bits that both have; of booleans whether both are true."),

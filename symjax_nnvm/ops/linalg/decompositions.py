@@ -173,22 +173,34 @@ def _solve_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     return [a, b], [b]
 
 
+def _equations_type(p: object, ins: Types, outs: Types):
+    """A and B of float32 or of float64 → the same; of two dtypes, or of whole numbers, float64."""
+    if None in ins or ins[0] == ins[1]:
+        return _eigen_type(p, ins, outs)
+    for dtype in ins:
+        if is_float(dtype) or dtype == "bool":
+            solver_type(p, [dtype], [])
+    return ins, ["float64"]
+
+
 def _solve_gradient(node: Node, ograds: Entries) -> Entries:
     """dB = A⁻ᵀ dX, dA = -dB Xᵀ."""
-    a, x = node.inputs[0], NodeEntry(node, 0, 0)
+    (a, b), x = node.inputs, NodeEntry(node, 0, 0)
     db = apply("_npi_solve", transposed(a), ograds[0])
-    return [apply("_backward_npi_matmul", apply("negative", db), a, x, number=0), db]
+    da = apply("_backward_npi_matmul", apply("negative", db), a, x, number=0)
+    return [apply("_cast_like", da, a), apply("_cast_like", db, b)]
 
 
 register_op(
     "_npi_solve",
     inputs=("A", "B"),
     infer_shape=_solve_shapes,
-    infer_type=_eigen_type,
+    infer_type=_equations_type,
     gradient=_solve_gradient,
     flops=square_flops(1),
     deviation="of a singular matrix the result is not finite; MXNet stops with an error",
-    doc="The X with A X = B; of whole numbers in float64. Of a singular matrix not finite, where MXNet has an error.",
+    doc="The X with A X = B; of two dtypes, or of whole numbers, in float64. Of a singular matrix not finite, where "
+    "MXNet has an error.",
 )
 
 
@@ -315,7 +327,7 @@ def _tensorsolve_gradient(node: Node, ograds: Entries) -> Entries:
     db = apply("_npi_solve", transposed(matrix), flat[0])
     dmatrix = apply("negative", _product(db, transposed(flat[1])))
     of_a = apply("_backward_tensor_matrix", dmatrix, a, a_axes=node.attrs.parsed.a_axes)
-    return [of_a, apply("reshape_like", db, b)]
+    return [apply("_cast_like", of_a, a), apply("_cast_like", apply("reshape_like", db, b), b)]
 
 
 register_op(
@@ -323,10 +335,10 @@ register_op(
     params=TensorsolveParams,
     inputs=("a", "b"),
     infer_shape=_tensorsolve_shapes,
-    infer_type=solver_type,
+    infer_type=_equations_type,
     gradient=_tensorsolve_gradient,
     flops="the work depends on the size of the matrix",
-    doc="The x with Σ a[i…, j…] · x[j…] = b[i…].",
+    doc="The x with Σ a[i…, j…] · x[j…] = b[i…]; of two dtypes, or of whole numbers, in float64.",
 )
 
 

@@ -9,10 +9,11 @@ from symjax_nnvm.errors import ParamError
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Axes, Params, param
-from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.register import Entries, Shapes, Types, float_type, register_op, same_shape
 from symjax_nnvm.ir.rules.axes import normal_axes
 from symjax_nnvm.ir.rules.costs import per_input
 from symjax_nnvm.ops.elementwise.binary import div, mul
+from symjax_nnvm.ops.linalg.shapes import solver_type
 from symjax_nnvm.ops.reduce.reduction import reduce_shapes, reduced_axes, spread
 
 FLAT, BY_ORD, SPECTRAL, FROBENIUS, NUCLEAR = -2, -1, 0, 1, 2
@@ -48,7 +49,7 @@ def is_of_matrices(p: MatrixNormParams, ndim: int) -> bool:
             expected="1, 2, inf or their negatives for matrices, of two axes",
             got=f"{p.ord:g} over {len(axes)} axes",
         )
-    if p.flag == BY_ORD and not is_matrix and len(axes) != 1:
+    if (p.flag == BY_ORD and not is_matrix and len(axes) != 1) or (p.flag == FROBENIUS and len(axes) > 2):
         expected = "one axis, or two"
         raise ParamError("Invalid norm order for inputs", param="ord", expected=expected, got=f"{p.ord:g}")
     return is_matrix
@@ -68,6 +69,10 @@ def _norm_shapes(p: MatrixNormParams, ins: Shapes, outs: Shapes):
     if ins[0] is not None:
         is_of_matrices(p, len(ins[0]))
     return reduce_shapes(p, ins, outs)
+
+
+def _norm_type(p: MatrixNormParams, ins: Types, outs: Types):
+    return (solver_type if p.flag in (SPECTRAL, NUCLEAR) else float_type)(p, ins, outs)
 
 
 def _norm_gradient(node: Node, ograds: Entries) -> Entries:
@@ -92,7 +97,7 @@ register_op(
     params=MatrixNormParams,
     inputs=("data",),
     infer_shape=_norm_shapes,
-    infer_type=float_type,
+    infer_type=_norm_type,
     gradient=_norm_gradient,
     flops=per_input(3),
     deviation=Deviation(

@@ -187,12 +187,41 @@ def test_a_number_that_loses_its_fraction_is_told_once_a_place():
     assert {warning.filename for warning in told} == {__file__}
 
 
+def test_arrays_of_one_number_bound_the_slices_of_any_array_that_is_read_or_written():
+    x, one = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), np.array(1, dtype="int32")
+    assert (x[one:].tolist(), x[:, one:2].tolist()) == ([[4.0, 5.0, 6.0]], [[2.0], [5.0]])
+    x[:one, :: np.array(2.0)] = 0
+    assert x.tolist() == [[0.0, 2.0, 0.0], [4.0, 5.0, 6.0]]
+
+
+def test_percentiles_of_nothing_are_nan():
+    empty, q = np.zeros((0, 2)), np.array([25.0, 75.0])
+    assert onp.isnan(np.quantile(empty, 0.5).item())
+    assert onp.isnan(np.percentile(empty, q, axis=0, keepdims=True).asnumpy()).all()
+    assert np.percentile(empty, q, axis=0, keepdims=True).shape == (2, 1, 2)
+
+
+def test_equations_of_two_dtypes_have_gradients_of_their_inputs_dtypes():
+    a, b = np.array([[2.0, 1.0], [0.0, 4.0]], dtype="float64"), np.array([1.0, 3.0])
+    for solve in (np.linalg.solve, np.linalg.tensorsolve):
+        a.attach_grad()
+        b.attach_grad()
+        with mx.autograd.record():
+            x = solve(a, b)
+        x.backward()
+        assert (x.dtype, a.grad.dtype, b.grad.dtype) == ("float64", "float64", "float32")
+        assert b.grad.tolist() == [0.5, 0.125]
+
+
 def test_a_graph_takes_norms_of_matrices_that_no_axis_names():
     x = np.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
+    sym_np: Any = mx.sym.np
     for order, value in ((1, 9.0), (-1, 5.0), (onp.inf, 15.0), (-onp.inf, 6.0), ("nuc", 11.653786)):
-        sym_np: Any = mx.sym.np
         norm = sym_np.linalg.norm(mx.sym.var("x").as_np_ndarray(), ord=order)
         assert onp.allclose([norm.eval(x=x)[0].item(), np.linalg.norm(x, ord=order).item()], value)
+    frobenius = sym_np.linalg.norm(mx.sym.var("x").as_np_ndarray(), "fro")
+    with pytest.raises(mx.MXNetError, match="expected one axis, or two"):
+        frobenius.eval(x=np.ones((2, 2, 2)))
 
 
 def test_the_statistics_of_a_batch_norm_have_no_gradient_though_they_are_asked_for():
