@@ -68,15 +68,17 @@ def give_back() -> None:
 
 
 def _of_lib(find_name: Callable[[str], object]) -> Callable[[str], object]:
-    """Return what finds the functions that NumPy 1 had in `np.lib`, too: `np.lib.pad` is `np.pad`."""
+    """Return what finds the functions that NumPy 1 had in `np.lib`, too: `np.lib.pad` is `np.pad`. So are its files:
+    `np.lib.arraysetops`."""
 
     def dropped(name: str) -> object:
-        if name not in np.__all__:
+        file = vars(np.lib).get(f"_{name}_impl")
+        if name not in np.__all__ and file is None:
             return find_name(name)
         with suppress(AttributeError):
             return find_name(name)
         _print_first(f"np.lib.{name}")
-        return getattr(np, name)
+        return file or getattr(np, name)
 
     return dropped
 

@@ -341,7 +341,8 @@ class NDArray(Arithmetic, Fluent):
 
     @checks_flags
     def astype(self, dtype: DType, copy: bool = True) -> NDArray:
-        """The array's values in another dtype."""
+        """The array's values in another dtype, or in that of an array."""
+        dtype = dtype.dtype if isinstance(dtype, NDArray) else dtype
         if not copy and np.dtype(dtype) == self.cell.dtype:
             return self
         return invoke(function_named("cast"), self, dtype=dtype)

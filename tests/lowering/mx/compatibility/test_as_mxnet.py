@@ -42,6 +42,8 @@ from mxnet.optimizer.optimizer import SGD
 from mxnet.contrib.ndarray import box_nms
 
 assert io is mx.io and sys.modules["mxnet.io"] is mx.io
+import multiprocessing
+assert multiprocessing.pool and multiprocessing.queues, "Sockeye has them from MXNet's import"
 assert [name for name, m in sys.modules.items() if name.startswith("lowering.mx.") and m.__spec__.name != name] == []
 """
 

@@ -133,6 +133,7 @@ def test_a_star_gives_what_it_gave_and_leaves_pythons_own_words(old: Any):
 def test_lib_has_the_functions_of_its_parts_again(old: Any):
     """MXNet's example/ssd/tools/rand_sampler.py calls np.lib.pad."""
     assert old.lib.pad([1, 2], 1, "constant").tolist() == [0, 1, 2, 0]
+    assert old.lib.arraysetops.setdiff1d([1, 2, 3], [2]).tolist() == [1, 3]
     assert old.linalg.linalg.LinAlgError is np.linalg.LinAlgError
     with pytest.raises(AttributeError, match=r"numpy\.linalg.*'linalgs'"):
         _ = old.linalg.linalgs
