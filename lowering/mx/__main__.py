@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 
 from lowering.mx import install
+from lowering.mx.compatibility.numpy1 import way_out
 from lowering.mx.compatibility.spawned import NUMPY2, SCRIPT, wants_numpy1
 from lowering.xla.kept_programs import keep_programs
 
@@ -89,6 +90,8 @@ def _is_runpy(trace: TracebackType) -> bool:
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
-    except BaseException:
+    except BaseException as error:
         _hide_runner()
+        if fix := way_out(error):
+            error.add_note(fix)
         raise

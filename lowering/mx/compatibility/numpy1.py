@@ -36,6 +36,21 @@ _told: list[str] = []
 """The names that were used."""
 
 
+_NEWER_RULES = {
+    "only 0-dimensional arrays can be converted to Python scalars": (
+        'NumPy 2.4 no longer makes a number of an array of one element: pip install "numpy<2.4", or x.item() instead '
+        "of int(x) and float(x)."
+    ),
+    "inhomogeneous shape": "Since NumPy 1.24 lists of different lengths need np.array(lists, dtype=object).",
+}
+"""Messages of NumPy about what it did before → the way out. No name can restore these."""
+
+
+def way_out(error: BaseException) -> str | None:
+    """The way out of an error of NumPy about what NumPy 1.23 did; None for other errors."""
+    return next((fix for words, fix in _NEWER_RULES.items() if words in str(error)), None)
+
+
 def give_back() -> None:
     """Give NumPy, and pandas once it is imported, the names back that they dropped. A second call does nothing."""
     numpy: Any = np

@@ -196,6 +196,8 @@ def test_the_scripts_own_error_ends_it(tmp_path: Path):
         "Traceback (most recent call last):",
         f'  File "{tmp_path / "script.py"}", line 2, in <module>',
     )
+    (tmp_path / "script.py").write_text("import numpy\nnumpy.array([[1, 2], [3]])\n")
+    assert run(tmp_path, "-m", "lowering.mx", "script.py").stderr.endswith("need np.array(lists, dtype=object).\n")
 
 
 FAILING = """

@@ -117,7 +117,8 @@ def test_narrower_integers_wrap_as_in_mxnet():
     assert bytes_.asnumpy().tolist() == [255, 0]
     assert mx.nd.array([256.0, -1.0, 300.7]).astype("uint8").asnumpy().tolist() == [0, 255, 44]
     one = mx.nd.ones(1)
-    assert bytes_.astype(one).dtype is np.float32 and one.astype(one, copy=False) is one  # as Sockeye's losses do
+    assert bytes_.astype(one).dtype is np.float32
+    assert one.astype(one, copy=False) is one  # as Sockeye's losses do
 
 
 DTYPES = ("float16", "float32", "float64", "int8", "uint8", "int32", "int64", "bool")
