@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from lowering.host.placed import empty
 from lowering.host.primitives import (
     ROWS,
     WITH_KEYS,
@@ -247,7 +248,7 @@ def _scan(equation: Equation) -> Arrays:
 
     def loop(*arrays: Any) -> Any:
         used, state, rows = arrays[:constants], arrays[constants : constants + carried], arrays[constants + carried :]
-        results = [np.empty(shape_of(variable), dtype_of(variable)) for variable in stacked]
+        results = [empty(shape_of(variable), dtype_of(variable)) for variable in stacked]
         for step in order:
             outputs = body(*used, *state, *[array[step] for array in rows])
             state = outputs[:carried]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from lowering.host.placed import empty
 from lowering.host.primitives import Arrays, Equation, dtype_of, evaluates, is_floating, require
 
 
@@ -135,14 +136,20 @@ def _reduce_window(equation: Equation) -> Arrays:
 # -- products ----------------------------------------------------------------------------------------------------------
 
 
-_ALONE = 1 << 18
+_ALONE = (1 << 19) - 1
 """Products of m by k and k by n numbers with m·k·n up to this are computed by the calling thread alone. In larger ones
 OpenBLAS, which NumPy's wheels hold, has other threads help, which then wait for work without sleeping. Milliseconds of
 the processors for matrices of 256² and 512²: 5 to 17 and 28; in blocks 0.4 and 4; by one thread to which OpenBLAS is
 limited 0.4 and 3. But that limit is the process's, not ours."""
 
-_DEEP, _HIGH = 256, 16
-"""How many products each sum of a block has, and how many rows: about the best of six choices for twelve layers."""
+_HIGH, _DEEP, _WIDE = 64, 128, 64
+"""The sizes of blocks, the best of eight choices for ten shapes of layers: 20 G products a second on a core with AVX2
+that others use, 18 with 16, 256 and 64."""
+
+
+def _cut(size: int, most: int) -> int:
+    """Return the size of parts of which none is larger than the most, and all are about equal."""
+    return -(-size // -(-size // max(1, most)))
 
 
 def product(left: Any, right: Any) -> Any:
@@ -150,10 +157,17 @@ def product(left: Any, right: Any) -> Any:
     (*batch, rows, depth), columns = left.shape, right.shape[-1]
     if rows * depth * columns <= _ALONE or not is_floating(left.dtype):
         return np.matmul(left, right)
-    deep = min(depth, _DEEP)
-    wide = min(columns, _ALONE // (deep * min(rows, _HIGH)))
-    high = min(rows, _ALONE // (deep * wide))
-    result = np.empty((*batch, rows, columns), left.dtype)
+    result = empty((*batch, rows, columns), left.dtype)
+    high, deep = _cut(rows, _HIGH), _cut(depth, _DEEP)
+    wide = _cut(columns, _WIDE * _HIGH // high * _DEEP // deep)
+    deep = _cut(depth, _ALONE // (high * wide))
+    high = _cut(rows, _ALONE // (deep * wide))
+    _multiply_blocks(left, right, result, high, deep, wide)
+    return result
+
+
+def _multiply_blocks(left: Any, right: Any, result: Any, high: int, deep: int, wide: int) -> None:
+    (*batch, rows, depth), columns = left.shape, right.shape[-1]
     i, j = rows // high, columns // wide  # blocks of full size
     down, along = slice(i * high), slice(j * wide)
     blocks = result[..., down, along].reshape(*batch, i, high, j, wide).swapaxes(-2, -3)
@@ -163,10 +177,12 @@ def product(left: Any, right: Any) -> Any:
     for k in range(deep, depth, deep):
         blocks += np.matmul(lefts[..., k : k + deep], rights[..., k : k + deep, :])
     if along.stop < columns:
-        result[..., down, along.stop :] = product(left[..., down, :], right[..., along.stop :])
+        part = columns - along.stop
+        _multiply_blocks(
+            left[..., down, :], right[..., along.stop :], result[..., down, along.stop :], high, deep, part
+        )
     if down.stop < rows:
-        result[..., down.stop :, :] = product(left[..., down.stop :, :], right)
-    return result
+        _multiply_blocks(left[..., down.stop :, :], right, result[..., down.stop :, :], rows - down.stop, deep, wide)
 
 
 def _multiplied(left: Any, right: Any, dtype: np.dtype[Any]) -> Any:
@@ -246,27 +262,36 @@ def _products_of_windows(data: Any, weight: Any, params: Any, wide: Any, dtype: 
 
     data: (samples, groups, channels, …). weight: (groups, filters, channels, …). Returns (groups, filters, samples, …).
     """
-    n, (groups, filters), kernel = data.shape[0], weight.shape[:2], weight.shape[3:]
+    n, (groups, filters, channels), kernel = data.shape[0], weight.shape[:3], weight.shape[3:]
     nothing, ones = [(0, 0)] * 3, (1, 1, 1)
     padded = _spread(data, [*nothing, *params["padding"]], (1,) * data.ndim, np.zeros((), data.dtype)[()])
-    taps = prod(weight.shape[2:])
-    kernels = weight.reshape(groups, filters, taps).astype(wide, copy=False)
+    kernels = weight.reshape(groups, filters, channels, prod(kernel)).astype(wide, copy=False)
     steps, dilation = (*ones, *params["window_strides"]), (*ones, *params["rhs_dilation"])
     windows = _windows(padded, (*ones, *kernel), steps, dilation)
     windows = windows.reshape(*windows.shape[: 3 + len(kernel)], *kernel)
     places = windows.shape[3 : 3 + len(kernel)]
     axes, last = [*range(windows.ndim)], 3 + len(kernel)
-    result = np.empty((groups, filters, n, *places), dtype)
-    at_once = max(1, _COLUMNS // max(1, prod(windows.shape[1:])))
     rows_are_taps = places[-1] >= kernel[-1]
     order = [1, 2, *axes[last:], 0, *axes[3:last]] if rows_are_taps else [1, 0, *axes[3:last], 2, *axes[last:]]
+    # A gradient of a weight has windows as large as the data, and few places: channels of all samples at once.
+    elements = max(1, groups * prod(places) * prod(kernel))
+    deep = max(1, channels if rows_are_taps else min(channels, _COLUMNS // max(1, elements * n)))
+    at_once = max(1, _COLUMNS // (elements * deep))
+    result = empty((groups, filters, n, *places), dtype)
     for first in range(0, n, at_once):
-        part = windows[first : first + at_once].transpose(order)
         count = min(at_once, n - first) * prod(places)
-        columns = part.reshape((groups, taps, count) if rows_are_taps else (groups, count, taps))
-        columns = columns.astype(wide, copy=False)
-        products = product(kernels, columns if rows_are_taps else columns.swapaxes(1, 2))
-        result[:, :, first : first + at_once] = products.reshape(groups, filters, -1, *places)
+        sums: Any = None
+        for channel in range(0, max(1, channels), deep):
+            filtered = kernels[:, :, channel : channel + deep]
+            taps = prod(filtered.shape[2:])
+            columns = windows[first : first + at_once, :, channel : channel + deep].transpose(order)
+            columns = columns.reshape((groups, taps, count) if rows_are_taps else (groups, count, taps))
+            columns = columns.astype(wide, copy=False)
+            products = product(
+                filtered.reshape(groups, filters, taps), columns if rows_are_taps else columns.swapaxes(1, 2)
+            )
+            sums = products if sums is None else np.add(sums, products, out=sums)
+        result[:, :, first : first + at_once] = sums.reshape(groups, filters, -1, *places)
     return result
 
 

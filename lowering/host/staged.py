@@ -22,7 +22,7 @@ from jax.core import Tracer
 
 from lowering.host.evaluator import Evaluator, evaluator_of
 from lowering.host.open_sizes import OpenTraces, trace
-from lowering.host.placed import placed
+from lowering.host.placed import owned, placed
 from lowering.host.primitives import NotEvaluated, is_key, is_threefry
 from lowering.xla.compile_options import forget_note_of_jax, is_of_memory, jit, too_large, wait_for_memory
 from lowering.xla.program_bound import Forgets, Kept, bytes_of_plan, jitted
@@ -342,10 +342,7 @@ class _Evaluated:
             account.spent += self._cost
         with np.errstate(all="ignore"):
             results = self._evaluator(*self._evaluator.taken(leaves))
-        # JAX writes arrays that are given away: parts of inputs, constants and other results are copied.
-        own = {id(value): value for value in results if getattr(value, "base", None) is None}
-        arrays = [np.asarray(value) if own.pop(id(value), None) is value else np.array(value) for value in results]
-        arrays = map(_as_kind, placed(arrays, _place_of(leaves)), self._kinds)
+        arrays = map(_as_kind, placed(owned(results), _place_of(leaves)), self._kinds)
         return jax.tree_util.tree_unflatten(self._tree, arrays)
 
 
