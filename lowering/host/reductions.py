@@ -216,8 +216,9 @@ def _dot_general(equation: Equation) -> Arrays:
     return multiply
 
 
-_COLUMNS = 1 << 20
-"""Elements of the columns that are multiplied at once: they stay in a core's cache."""
+_COLUMNS = 1 << 19
+"""Elements of the columns that are multiplied at once: they stay in a cache. Milliseconds of 18 convolutions with 2^18,
+2^19 and 2^20: 330, 300 and 318."""
 
 
 @evaluates("conv_general_dilated")
