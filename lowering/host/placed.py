@@ -41,13 +41,20 @@ def owned(results: Sequence[Any]) -> list[Any]:
     for value in results:
         memory = _filled_by(value)
         if memory is None or memory in taken:
-            copy = empty(value.shape, value.dtype)
-            copy[...] = value
-            arrays.append(copy)
+            arrays.append(_copied(value))
         else:
             taken.add(memory)
             arrays.append(np.asarray(value))
     return arrays
+
+
+def _copied(array: Any) -> Any:
+    """Return a copy; of an array whose rows are turned one in its own order, which JAX puts in order faster."""
+    if not array.ndim or array.strides[-1] != array.itemsize:
+        return np.array(array)
+    copy = empty(array.shape, array.dtype)
+    copy[...] = array
+    return copy
 
 
 def _filled_by(array: Any) -> int | None:
