@@ -16,7 +16,7 @@ from lowering.native.unpromised import put
 
 _ALIGNED, _LARGE = 64, 1 << 17
 """JAX takes over memory that begins at a multiple of so many bytes, and copies other. Large memory of
-NumPy's, of so many bytes, never begins there. A copy of 9 MB takes 2.5 ms, taking it over 0.02."""
+NumPy's, of so many bytes, seldom begins there. A copy of 9 MB takes 2.5 ms, taking it over 0.02."""
 
 
 class _Memory(np.ndarray):
