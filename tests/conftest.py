@@ -1,5 +1,6 @@
 """How the suite is shared out: file by file, whose fixtures are made once per process, and the ladder operator by
-operator."""
+operator. JAX is imported by the functions that need it: the process that hands out the tests runs none, and XLA reads
+its flags when JAX is imported."""
 
 from __future__ import annotations
 
@@ -16,7 +17,11 @@ from pathlib import Path
 from time import perf_counter
 from zlib import crc32
 
+import pytest
+
 from symjax_nnvm.io.files import cache_folder
+from tests.support import budget
+from tests.support.together import as_tables
 
 COMPILED_FAST = {
     "xla_backend_optimization_level": "0",
@@ -35,11 +40,18 @@ def _flags() -> str:
     return " ".join(flags if _starts_with(flags) else (flag for flag in flags if _starts_with([flag])))
 
 
+_STARTS = """
+try:
+    from jaxlib.xla_client import make_cpu_client as start  # a fifth of the time that JAX takes
+except ImportError:
+    from jax import devices as start
+start()
+"""
+
+
 def _starts_with(flags: list[str]) -> bool:
     env = os.environ | {"XLA_FLAGS": " ".join(flags), "JAX_PLATFORMS": "cpu"}
-    return not subprocess.run(
-        [sys.executable, "-c", "import jax; jax.devices()"], env=env, capture_output=True
-    ).returncode
+    return not subprocess.run([sys.executable, "-c", _STARTS], env=env, capture_output=True).returncode
 
 
 if "XLA_FLAGS" not in os.environ:
@@ -63,20 +75,6 @@ HAS_EIGHT_DEVICES = os.environ.get("TESTS_HAVE_EIGHT_DEVICES") == "1"
 if (_cache := _cache_without_tables()) is not None:
     os.environ["XDG_CACHE_HOME"] = _cache.name  # for child processes and workers, too
 
-import jax
-import numpy as np
-import pytest
-
-from lowering.host.staged import effort
-from lowering.mx import keys
-from symjax_nnvm.ir.pass_registry import checking_passes
-from tests.support import budget
-from tests.support.poison import poison
-from tests.support.together import as_tables
-
-# One device, as users have. Tests that are marked `eight_devices` run in child processes (tests/test_eight_devices.py).
-jax.config.update("jax_num_cpu_devices", 8 if HAS_EIGHT_DEVICES else 1)
-
 CLEAR_AFTER = 2500
 """Tests between two clearings of JAX's caches, an operator's ladder as `AN_OPERATOR`; otherwise compiled programs are
 kept, about 1 MB for each test."""
@@ -90,9 +88,20 @@ _since_clearing = 0
 _began = perf_counter()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """One device, as users have, where tests run. Those that are marked `eight_devices` run in child processes
+    (tests/test_eight_devices.py)."""
+    if hasattr(config, "workerinput") or not getattr(config.option, "tx", None):
+        import jax
+
+        jax.config.update("jax_num_cpu_devices", 8 if HAS_EIGHT_DEVICES else 1)
+
+
 @pytest.fixture(autouse=True)
 def sound_graphs() -> Iterator[None]:
     """Whatever pass runs in a test, what must hold of any graph holds of its result."""
+    from symjax_nnvm.ir.pass_registry import checking_passes
+
     with checking_passes():
         yield
 
@@ -100,6 +109,8 @@ def sound_graphs() -> Iterator[None]:
 @pytest.fixture
 def compiled_fully() -> Iterator[None]:
     """Every program of a test is compiled at its first call, for this platform."""
+    from lowering.host.staged import effort
+
     with effort("full"):
         yield
 
@@ -107,6 +118,8 @@ def compiled_fully() -> Iterator[None]:
 @pytest.fixture
 def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
     """JAX without its autodiff."""
+    from tests.support.poison import poison
+
     poison(monkeypatch)
 
 
@@ -125,6 +138,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    import numpy as np
+
+    from lowering.mx import keys
+
     number = crc32(item.nodeid.encode())  # a test's random numbers depend on its name alone, not on what ran before it
     keys.seed(number)
     np.random.seed(number)
@@ -142,6 +159,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """JAX's caches are bounded."""
+    import jax
+
     global _since_clearing
     _since_clearing += AN_OPERATOR if _is_of_the_ladder(item) else 1
     if _since_clearing >= CLEAR_AFTER:

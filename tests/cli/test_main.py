@@ -15,6 +15,7 @@ from symjax_nnvm.cli import COMMANDS, main
 from symjax_nnvm.cli.model_argument import shape_of
 from symjax_nnvm.errors import ModelNotFoundError
 from symjax_nnvm.mxnet.model_files import find_model
+from tests.support import warm
 
 
 @pytest.mark.parametrize("form", ["net", "net-symbol.json", "net-0003.params"])
@@ -103,8 +104,8 @@ def test_what_needs_no_jax_imports_none(net: Path):
 @pytest.mark.slow("starts processes")
 @pytest.mark.parametrize("package", ["symjax_nnvm", "lowering"])
 def test_the_command_in_a_process_of_its_own(net: Path, package: str):
-    command = [sys.executable, "-m", package, "inspect", str(net), "--json"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    done = warm.run(["-m", package, "inspect", str(net), "--json"])
+    assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["parameters"] == 159
 
 

@@ -10,11 +10,13 @@ import pytest
 _CODE = """
 import sys
 import lowering
-loaded = [name for name in sys.modules if name.startswith(("lowering.training", "lowering.data", "lowering.executor"))]
+late = "lowering.training", "lowering.data", "lowering.executor", "lowering.mx"
+loaded = [name for name in sys.modules if name.startswith(late)]
 assert not loaded, loaded
 assert set(lowering.__all__) <= set(dir(lowering))
 found = {name: getattr(lowering, name) for name in (*lowering.__all__, "mx")}
 assert found["compile"] is lowering.compile and callable(lowering.compile)
+assert lowering.mx.nd is found["mx"].nd
 assert callable(lowering.explain) and lowering.data is sys.modules["lowering.data"]
 """
 

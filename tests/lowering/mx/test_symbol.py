@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -190,12 +188,6 @@ def test_drawings_and_tables(capsys: pytest.CaptureFixture[str]):
 def test_what_is_not_here_says_what_to_use(name: str, way: str):
     with pytest.raises(AttributeError, match=way):
         getattr(mx, name)
-
-
-@pytest.mark.slow("starts processes")
-def test_it_is_loaded_when_it_is_asked_for():
-    code = "import sys, lowering; assert 'lowering.mx' not in sys.modules; lowering.mx.nd"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("ask", ["get_backend_symbol", "optimize_for"])

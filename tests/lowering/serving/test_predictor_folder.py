@@ -7,12 +7,14 @@ import hashlib
 import json
 import os
 import resource
+import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -144,11 +146,23 @@ X = np.arange(6, dtype="float32").reshape(2, 3)
 RIGHT = np.full((2, 2), X.sum(1, keepdims=True), "float32")
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    """The folder of a predictor whose weights were a number, made once."""
+
+    @cache
+    def save(number: int) -> Path:
+        place = tmp_path_factory.mktemp("saved") / "served"
+        lowering.Predictor(NET, {"w": np.full((2, 3), number, "float32")}).warm(data=X.shape).save(place)
+        return place
+
+    return save
+
+
 @pytest.fixture
-def served(tmp_path: Path) -> Path:
+def served(tmp_path: Path, saved: Callable[[int], Path]) -> Path:
     """A folder whose predictor gives RIGHT of X."""
-    lowering.Predictor(NET, {"w": np.zeros((2, 3), "float32")}).warm(data=X.shape).save(tmp_path / "served")
-    return tmp_path / "served"
+    return shutil.copytree(saved(0), tmp_path / "served")
 
 
 def predicted(place: Path) -> np.ndarray:
@@ -494,13 +508,11 @@ def test_other_names_of_members_are_not_read(served: Path, tmp_path: Path):
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", MEMBERS[1:])
 def test_a_member_that_is_exchanged_while_it_is_read_is_told(
-    served: Path, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    served: Path, saved: Callable[[int], Path], name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     """After its sum was taken, before it is read."""
     (member,) = served.rglob(name)
-    other = tmp_path / "other"
-    lowering.Predictor(NET, {"w": np.ones((2, 3), "float32")}).warm(data=X.shape).save(other)
-    (wrong,) = other.rglob(name)
+    (wrong,) = shutil.copytree(saved(1), tmp_path / "other").rglob(name)
     require = archive._require_as_saved
 
     def exchanged(path: Path, saved: Any) -> Any:
