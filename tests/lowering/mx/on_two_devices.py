@@ -16,6 +16,9 @@ from lowering import mx
 from lowering.mx import autograd, gluon
 from lowering.mx import context as contexts
 
+jax.config.update("jax_num_cpu_devices", 4)
+jax.config.update("jax_platforms", "cpu")
+
 _real = contexts._devices, contexts.kind_of
 contexts._devices = lambda platform: jax.devices("cpu")[1:] if platform == "gpu" else _real[0](platform)
 contexts.kind_of = lambda device: "gpu" if device in jax.devices("cpu")[1:] else _real[1](device)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
+from tests.support import warm
+
 
 @pytest.fixture(scope="module")
 def told() -> dict[str, Any]:
-    surroundings = os.environ | {"JAX_NUM_CPU_DEVICES": "4", "JAX_PLATFORMS": "cpu"}
-    surroundings.pop("XLA_FLAGS", None)
-    code = [sys.executable, "-m", "tests.lowering.mx.on_two_devices"]
-    ran = subprocess.run(code, env=surroundings, capture_output=True, text=True, check=False, timeout=240)
+    ran = warm.run(["-m", "tests.lowering.mx.on_two_devices"])
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout.splitlines()[-1])
 
