@@ -18,8 +18,8 @@ __all__ += ["in_common", "literal_text", "rendered"]
 _LONGEST = 80
 """Calls that a block may have."""
 
-_NUMBER = "number"
-"""The kind of a literal that is a number in a parameter's name."""
+_NUMBER = "#"
+"""The end of what a literal is called that is a number in a parameter's name."""
 
 
 @dataclass(eq=False)
@@ -63,7 +63,7 @@ class Function:
         """Give literals that most calls have in common as defaults."""
         for column in zip(*(call.consts for call in calls), strict=True):
             (hint, text), count = Counter(column).most_common(1)[0]
-            is_fixed = hint != _NUMBER and _OPEN not in text and not found(text, DIM)
+            is_fixed = not hint.endswith(_NUMBER) and _OPEN not in text and not found(text, DIM)
             common = is_fixed and 1 < count >= len(column) / 2
             self.defaults.append(text if common else None)
 
@@ -154,8 +154,8 @@ def abstract(
         texts, hint = tuple(text for _, text in column), column[0][0]
         if len(set(texts)) == 1 and (by_number or _OPEN not in texts[0]):
             consts.append(texts[0])
-        elif all(map(str.isdigit, texts)) and (hint == _NUMBER or numbers.tells([*map(int, texts)])):
-            consts.append(numbers.text([int(text) for text in texts], "number"))
+        elif all(map(str.isdigit, texts)) and (hint.endswith(_NUMBER) or numbers.tells([*map(int, texts)])):
+            consts.append(numbers.text([int(text) for text in texts], hint if hint.endswith(_NUMBER) else "number"))
         else:
             if texts not in literals:
                 literals[texts] = names.new(hint)
@@ -163,7 +163,10 @@ def abstract(
                     values.append((hint, text))
             consts.append(expression(literals[texts]))
     for place, (_, values) in enumerate(arguments):
-        values[:0] = [(_NUMBER, str(vector[place])) for vector in numbers.vectors]
+        values[:0] = [
+            (f"{hint}{_NUMBER}", str(vector[place]))
+            for hint, vector in zip(numbers.hints, numbers.vectors, strict=True)
+        ]
     return Abstraction([*parameters.values()], [*numbers.names, *literals.values()], strings, consts, arguments)
 
 
@@ -195,6 +198,7 @@ class _Numbers:
     def __init__(self, names: Names, preferred: str):
         self._scope, self.preferred = names, preferred
         self.names: list[str] = []
+        self.hints: list[str] = []
         self.vectors: list[list[int]] = []
 
     def text(self, vector: list[int], hint: str) -> str:
@@ -207,6 +211,7 @@ class _Numbers:
                 shift = f" {'+' if offset > 0 else '-'} {abs(offset)}" if offset else ""
                 return expression(f"{name if times == 1 else f'{times} * {name}'}{shift}")
         self.names.append(self._scope.new(self.preferred or hint, "number"))
+        self.hints.append(hint)
         self.vectors.append(vector)
         return expression(self.names[-1])
 

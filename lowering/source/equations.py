@@ -11,14 +11,14 @@ import numpy as np
 
 from lowering.native.unpromised import counts_of_scan
 
-__all__ = ["Atom", "Body", "Constant", "Equation", "Value", "flatten", "is_zero", "made", "repeated", "trace"]
+__all__ = ["Atom", "Body", "Constant", "Equation", "Value"]
+__all__ += ["dims_of", "flatten", "is_zero", "made", "merge_equal", "repeated", "trace"]
 
 _INLINED = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call")
 _INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")
-_SAME = ("copy", "copy_p", "optimization_barrier", "sharding_constraint", "pvary")
-_FOLDED = {"abs": np.abs, "max": np.maximum, "min": np.minimum}
+_COPIES = ("copy", "copy_p", "optimization_barrier", "sharding_constraint", "pvary")
+_FOLDED = {"abs": np.abs, "max": np.maximum, "min": np.minimum, "sign": np.sign, "eq": np.equal, "lt": np.less}
 """What is computed of numbers when the program is printed: these give the same bits everywhere."""
-_ALIASES = {"reshape": "new_sizes", "broadcast_in_dim": "shape"}
 
 
 @dataclass(eq=False, slots=True)
@@ -108,6 +108,32 @@ def repeated(atom: Atom) -> Atom:
     return repeated(spread.inputs[0]) if spread else atom
 
 
+def _identity(atom: Atom) -> object:
+    return (atom.dtype, atom.shape, atom.array.tobytes()) if isinstance(atom, Constant) else id(atom)
+
+
+def dims_of(atom: Atom) -> tuple[int, ...]:
+    """Return the axes along which an array is what it repeats, which has none of its own."""
+    spread = made(atom, "broadcast_in_dim")
+    return tuple(spread.params["broadcast_dimensions"]) if spread else tuple(range(len(atom.shape)))
+
+
+def merge_equal(body: Body, same: dict[int, Value]) -> None:
+    """Have equal equations done once, in a body and in those inside it. same: what values of outer bodies became."""
+    first: dict[object, Equation] = {}
+    same = dict(same)
+    for e in body.equations():
+        e.inputs = [same.get(id(atom), atom) for atom in e.inputs]
+        for inner in e.bodies:
+            inner.outer |= {id(same[outer]) for outer in inner.outer if outer in same}
+            merge_equal(inner, same)
+        if not e.bodies:
+            key = e.name, str(e.params), *map(_identity, e.inputs)
+            other = first.setdefault(key, e)
+            same |= {id(value): twin for value, twin in zip(e.outputs, other.outputs, strict=True) if value is not twin}
+    body.results = [same.get(id(atom), atom) for atom in body.results]
+
+
 def trace(function: Callable[..., Any], *arguments: Any) -> Body:
     """Return the equations of a function of arrays that are described."""
     return flatten(jax.make_jaxpr(function)(*arguments))
@@ -162,33 +188,70 @@ def _results(eqn: Any, inputs: list[Atom]) -> Sequence[Atom]:
         if hasattr(inner, "consts"):
             return _inlined(inner.jaxpr, [*map(_constant, inner.consts), *inputs])
         return _inlined(inner, inputs)
-    if name in _SAME:
+    if name in _COPIES:
         return inputs
-    (first, *_) = inputs or [None]
-    if name == "cond" and made(first, "platform_index"):
+    if name == "cond" and made(inputs[0], "platform_index"):
         default = params["branches"][-1]  # what any platform runs
         return _inlined(default.jaxpr, [*map(_constant, default.consts), *inputs[1:]])
-    if name == "convert_element_type" and first is not None:
-        if params["new_dtype"] == first.dtype:
-            return [first]
-        if isinstance(first, Constant) and not first.shape:
-            return [Constant(first.array.astype(params["new_dtype"]))]
-    if inputs and all(isinstance(atom, Constant) and not atom.shape for atom in inputs):
-        numbers = [atom.array for atom in inputs if isinstance(atom, Constant)]
-        if name in _FOLDED:
-            return [Constant(np.asarray(_FOLDED[name](*numbers)))]
-        if name == "mul" and numbers[1] == 1:
-            return [inputs[0]]
-    if name == "stop_gradient" and first is not None and isinstance(repeated(first), Constant):
-        return [first]
-    if name == "neg" and (negated := made(first, "neg")):
-        return negated.inputs
-    if name == "slice" and first is not None and eqn.outvars[0].aval.shape == first.shape:
-        return [first]
-    if name in _ALIASES and first is not None and tuple(params[_ALIASES[name]]) == first.shape:
-        return [first]
+    if name in _FOLDED and all(isinstance(atom, Constant) and not atom.shape for atom in inputs):
+        return [Constant(np.asarray(_FOLDED[name](*(atom.array for atom in inputs if isinstance(atom, Constant)))))]
     outputs = [Value(v.aval.shape, v.aval.dtype) for v in eqn.outvars]
+    if name == "iota" and len(outputs[0].shape) > 1:
+        axis = params["dimension"]
+        row = Value((outputs[0].shape[axis],), outputs[0].dtype)
+        row.made_by = Equation(name, [], [row], {"shape": row.shape, "dtype": row.dtype})
+        name, params = "broadcast_in_dim", {"shape": outputs[0].shape, "broadcast_dimensions": (axis,)}
+        inputs = [*inputs, row]
+    if inputs and (same := _same(name, inputs, params, outputs[0])) is not None:
+        return [same]
+    if inputs and len(outputs) == 1:
+        name, inputs, params = _merged(name, inputs, params, outputs[0])
     equation = Equation(name, inputs, outputs, params, _bodies(name, params, inputs), eqn.primitive.multiple_results)
     for output in outputs:
         output.made_by = equation
     return outputs
+
+
+def _same(name: str, inputs: list[Atom], params: Mapping[str, Any], out: Value) -> Atom | None:
+    """Return the atom that an equation does not change."""
+    first, second = inputs[0], inputs[-1]
+    if name == "convert_element_type" and isinstance(first, Constant) and not first.shape:
+        return Constant(first.array.astype(out.dtype))
+    if name == "select_n" and isinstance(first, Constant) and not first.shape:
+        return inputs[1 + int(first.array)]
+    if name == "neg" and (negated := made(first, "neg")):
+        return negated.inputs[0]
+    is_one = isinstance(one := repeated(second), Constant) and not one.shape and one.array == 1
+    changes_nothing = (
+        (name in ("mul", "div") and is_one)
+        or (name == "stop_gradient" and isinstance(repeated(first), Constant))
+        or (name in ("slice", "reshape", "convert_element_type"))
+        or (name == "broadcast_in_dim")
+    )
+    return first if changes_nothing and (first.shape, first.dtype) == (out.shape, out.dtype) else None
+
+
+def _merged(
+    name: str, inputs: list[Atom], params: Mapping[str, Any], out: Value
+) -> tuple[str, list[Atom], Mapping[str, Any]]:
+    """Return an equation that does what this one and those before it do."""
+    first = inputs[0]
+    if name == "broadcast_in_dim" and (inner := made(first, "broadcast_in_dim")):
+        dims = [params["broadcast_dimensions"][d] for d in inner.params["broadcast_dimensions"]]
+        return name, inner.inputs, {**params, "broadcast_dimensions": tuple(dims)}
+    if name == "reshape" and isinstance(first, Value) and first.made_by:
+        dims = list[int]()
+        for axis, size in enumerate(out.shape):
+            if len(dims) < len(first.shape) and size == first.shape[len(dims)]:
+                dims.append(axis)
+        if len(dims) == len(first.shape) and all(_is_unit(s) for i, s in enumerate(out.shape) if i not in dims):
+            return "broadcast_in_dim", inputs, {"shape": out.shape, "broadcast_dimensions": tuple(dims)}
+    if name in ("squeeze", "reshape") and (cut := made(first, "slice")):
+        axes = params.get("dimensions") or tuple(axis for axis, size in enumerate(first.shape) if _is_unit(size))
+        if tuple(size for axis, size in enumerate(first.shape) if axis not in axes) == out.shape:
+            return "index", cut.inputs, {**cut.params, "axes": axes}
+    return name, inputs, params
+
+
+def _is_unit(size: Any) -> bool:
+    return isinstance(size, int) and size == 1

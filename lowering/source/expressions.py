@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from lowering.source.equations import Atom, Body, Constant, Equation, Value, repeated
+from lowering.source.equations import Atom, Body, Constant, Equation, Value, made, repeated
 from lowering.source.names import Names
 from lowering.source.primitives import CALLS, COMPARISONS, HINTS, INFIX, REDUCTIONS, Level
 from lowering.source.templates import CONST, DIM, INPUT, STRING, WORD, marker, replaced
@@ -86,11 +86,12 @@ def print_body(
     inputs: Sequence[str],
     names: Names,
     where: Callable[[str], LoweringError],
-    consts: list[tuple[str, str]] | None = None,
+    consts: list[tuple[str, str]],
+    hints: Mapping[int, str],
 ) -> Code:
     """Return the code of a body. inputs: the texts of its inputs. where: makes the error of what is not printed.
-    consts: literals of other code beside it, which are numbered first."""
-    printer = _Printer(Code(consts=[] if consts is None else consts), names, where)
+    consts: literals of other code beside it, which are numbered first. hints: what values are called."""
+    printer = _Printer(Code(consts=consts), names, where, hints)
     printer.known.update(zip(map(id, body.inputs), map(Expr, inputs), strict=True))
     printer.count(body)
     printer.code.results = printer.run(body, "")
@@ -98,8 +99,8 @@ def print_body(
 
 
 class _Printer:
-    def __init__(self, code: Code, names: Names, where: Callable[[str], LoweringError]):
-        self.code, self.names, self.where = code, names, where
+    def __init__(self, code: Code, names: Names, where: Callable[[str], LoweringError], hints: Mapping[int, str]):
+        self.code, self.names, self.where, self.hints = code, names, where, hints
         self.known: dict[int, Expr | _Broadcast] = {}
         self.uses: Counter[int] = Counter()
         self.indent = ""
@@ -110,7 +111,7 @@ class _Printer:
 
     def count(self, body: Body) -> None:
         """Count the readers of each value; a broadcast's readers are its source's. What a body reads of the body around
-        it is read more than once; what nothing reads of the steps of a scan is left out."""
+        it is read more than once; what nothing reads of a scan's results and arrays is left out."""
         for atom in body.results:
             self.uses[id(atom)] += 1
         for e in reversed(body.equations()):
@@ -125,10 +126,16 @@ class _Printer:
                 read = [i for i, v in enumerate(e.outputs) if i < carried or self.uses[id(v)]]
                 e.outputs = [e.outputs[i] for i in read]
                 inner.results = [inner.results[i] for i in read]
+                self.count(inner)
+                consts = e.params["num_consts"]
+                read = [i for i, v in enumerate(inner.inputs) if i < carried or self.uses[id(v)]]
+                e.inputs = e.inputs[:consts] + [e.inputs[consts + i] for i in read]
+                inner.inputs = [inner.inputs[i] for i in read]
+            else:
+                for inner in e.bodies:
+                    self.count(inner)
             for atom in e.inputs:
                 self.uses[id(atom)] += 2 if e.bodies or id(atom) in body.outer else 1
-            for inner in e.bodies:
-                self.count(inner)
 
     def run(self, body: Body, indent: str) -> list[str]:
         """Write the statements of a body; return its results."""
@@ -142,8 +149,8 @@ class _Printer:
 
     def equation(self, e: Equation) -> None:
         """Write an equation, or keep its expression for the one place that reads it."""
-        out = e.outputs[0]
         if e.name == "broadcast_in_dim":
+            out = e.outputs[0]
             self.known[id(out)] = _Broadcast(e.inputs[0], tuple(e.params["broadcast_dimensions"]), out.shape)
             return
         if e.name == "scan":
@@ -152,7 +159,7 @@ class _Printer:
         if e.bodies:
             self.assign(e.outputs, self.cond(e) if e.name == "cond" else self.while_loop(e), "loop")
             return
-        expr = self.expression(e)
+        expr, out = self.expression(e), e.outputs[0]
         if len(e.outputs) > 1:
             # The function svd returns its results in another order than the primitive.
             order = (1, 0, 2) if e.name == "svd" else range(len(e.outputs))
@@ -164,7 +171,7 @@ class _Printer:
         ):
             self.known[id(out)] = expr
         else:
-            self.assign([out], expr.text, HINTS.get(e.name, e.name.rsplit(".", 1)[-1]))
+            self.assign([out], expr.text, self.hints.get(id(out)) or HINTS.get(e.name, e.name.rsplit(".", 1)[-1]))
 
     def assign(self, values: Sequence[Value], text: str, hint: str) -> None:
         """Write `names = text`."""
@@ -234,6 +241,9 @@ class _Printer:
             while parts[-1] == ":":
                 parts.pop()
             return f"{inner.within(Level.ATOM)}[{', '.join(parts)}]"
+        if (places := made(source, "iota")) and not inner.text.isidentifier():
+            axis = self.const("axis", form.dims[0])
+            return f"lax.broadcasted_iota({dtype_text(places.params['dtype'])}, {self.const('shape', shape)}, {axis})"
         index = form.subscript()
         array = inner.within(Level.ATOM) + index if index else inner.text
         return f"jnp.broadcast_to({array}, {self.const('shape', shape)})"
@@ -397,8 +407,12 @@ class _Printer:
     def _slice(self, e: Equation) -> str:
         p, data = e.params, e.inputs[0]
         parts: list[str] = []
-        steps = p["strides"] or (1,) * len(data.shape)
-        for size, low, high, step in zip(data.shape, p["start_indices"], p["limit_indices"], steps, strict=True):
+        steps, axes = p["strides"] or (1,) * len(data.shape), p.get("axes", ())
+        bounds = zip(data.shape, p["start_indices"], p["limit_indices"], steps, strict=True)
+        for axis, (size, low, high, step) in enumerate(bounds):
+            if axis in axes:
+                parts.append(value_text(low, self.size))
+                continue
             low, high = (0, 0) if low == high else (low, high)
             ends = ["" if _is(low, 0) else low, "" if _is(high, size) else high, *([] if step == 1 else [step])]
             parts.append(":".join(end if end == "" else value_text(end, self.size) for end in ends))
@@ -406,12 +420,11 @@ class _Printer:
             parts.pop()
         return f"{self.text(data).within(Level.ATOM)}[{', '.join(parts) or '...'}]"
 
+    _index = _slice
+
     def _iota(self, e: Equation) -> str:
-        shape, dtype = e.params["shape"], dtype_text(e.params["dtype"])
-        if len(shape) == 1:
-            return f"jnp.arange({self.const('size', shape[0])}, dtype={dtype})"
-        axis = e.params["dimension"]
-        return f"lax.broadcasted_iota({dtype}, {self.const('shape', shape)}, {self.const('axis', axis)})"
+        (size,), dtype = e.params["shape"], dtype_text(e.params["dtype"])
+        return f"jnp.arange({self.const('size', size)}, dtype={dtype})"
 
     def _dim_as_value(self, e: Equation) -> str:
         return f"{dtype_text(e.outputs[0].dtype)}({self.const('size', e.params['dim'])})"
@@ -486,10 +499,10 @@ class _Printer:
             if places.shape == (1,) and number is not None and number >= 0 and isinstance(data.shape[axis], int):
                 index = self.const("places", min(number, data.shape[axis] - 1))
                 return Expr(f"{self.text(data).within(Level.ATOM)}[{':, ' * axis}{index}]")
-            offsets = tuple(range(len(places.shape) - 1, len(e.outputs[0].shape)))
+            offsets = (*range(axis), *range(axis + len(places.shape) - 1, len(e.outputs[0].shape)))
             column = self.made_column(places)
-            if axis == 0 and n.offset_dims == offsets and column and p["mode"] == lax.GatherScatterMode.CLIP:
-                return self.call("jnp.take", [data, column], axis=0, mode="clip")
+            if tuple(n.offset_dims) == offsets and column and p["mode"] == lax.GatherScatterMode.CLIP:
+                return self.call("jnp.take", [data, column], axis=axis, mode="clip")
         return self.indexed(e, self.const("sizes", p["slice_sizes"]), **_unusual(p, fill_value=None))
 
     def made_column(self, atom: Atom) -> Atom | None:
@@ -562,65 +575,65 @@ class _Printer:
         self.write(f"def {name}({', '.join(unpacked)}):")
         indent = self.indent + "    "
         for argument, values in unpacked.items():
-            parts = [self.names.new("part") for _ in values]
+            parts = [self.names.new("part") for _ in values] if len(values) > 1 else [argument] * len(values)
             self.known.update((id(value), Expr(text)) for value, text in zip(values, parts, strict=True))
-            if parts:
-                targets = tuple_text(parts) if len(parts) == 1 else ", ".join(parts)
-                self.code.statements.append(f"{indent}{targets} = {argument}")
+            if len(parts) > 1:
+                self.code.statements.append(f"{indent}{', '.join(parts)} = {argument}")
         results = self.run(body, indent)
         self.code.statements += [f"{indent}return {result(results)}", ""]
         return name
 
     def cond(self, e: Equation) -> str:
         """Write the branches of a condition as functions; return the call."""
-        branches = [self.function(body, "branch", {}, tuple_text) for body in e.bodies]
+        branches = [self.function(body, "branch", {}, _grouped) for body in e.bodies]
         which = self.text(e.inputs[0]).text
         if len(branches) == 2:
-            return f"lax.cond({which} == 1, {branches[1]}, {branches[0]}){self.unpacked(e)}"
-        return f"lax.switch({which}, [{', '.join(branches)}]){self.unpacked(e)}"
+            return f"lax.cond({which} == 1, {branches[1]}, {branches[0]})"
+        return f"lax.switch({which}, [{', '.join(branches)}])"
 
     def while_loop(self, e: Equation) -> str:
         """Write the test and the step of a loop as functions; return the call."""
         carry, (test, body) = self.names.new("carry"), e.bodies
         tested = self.function(test, "goes_on", {carry: test.inputs}, lambda results: results[0])
-        initial = tuple_text(self.texts(e.inputs[e.params["cond_nconsts"] + e.params["body_nconsts"] :]))
+        initial = _grouped(self.texts(e.inputs[e.params["cond_nconsts"] + e.params["body_nconsts"] :]))
         axes = len(test.results[0].shape)
 
         def chosen(results: Sequence[str]) -> str:
             """Return the new values of the samples that go on, of the others the old ones."""
             if not axes:
-                return tuple_text(results)
+                return _grouped(results)
             more = [len(value.shape) - axes for value in body.inputs]
             index = [f"[{', '.join([':'] * axes + ['None'] * count)}]" if count else "" for count in more]
             values = zip(index, results, self.texts(body.inputs), strict=True)
-            return tuple_text([f"jnp.where({tested}({carry}){i}, {new}, {old})" for i, new, old in values])
+            return _grouped([f"jnp.where({tested}({carry}){i}, {new}, {old})" for i, new, old in values])
 
         step = self.function(body, "step", {carry: body.inputs}, chosen)
         tested = f"lambda {carry}: jnp.any({tested}({carry}))" if axes else tested
-        return f"lax.while_loop({tested}, {step}, {initial}){self.unpacked(e)}"
+        return f"lax.while_loop({tested}, {step}, {initial})"
 
     def scan(self, e: Equation) -> None:
         """Write a scan, with its step as a function."""
         p, (body,) = e.params, e.bodies
         consts, carried = p["num_consts"], p["num_carry"]
         initial, sequences = self.texts(e.inputs[consts : consts + carried]), self.texts(e.inputs[consts + carried :])
-        carry, item = self.names.new("carry"), self.names.new("item")
+        carry, item = self.names.new("carry"), self.names.new("item") if sequences else "_"
         unpacked = {carry: body.inputs[:carried], item: body.inputs[carried:]}
-
-        def several(texts: Sequence[str]) -> str:
-            return tuple_text(texts) if texts else "None"
-
-        step = self.function(body, "step", unpacked, lambda r: f"{tuple_text(r[:carried])}, {several(r[carried:])}")
+        step = self.function(body, "step", unpacked, lambda r: f"{_grouped(r[:carried])}, {_grouped(r[carried:])}")
         options = [] if sequences else [f"length={self.const('length', p['length'])}"]
         options += ["reverse=True"] if p["reverse"] else []
         names = self.named(e.outputs[:carried], "last"), self.named(e.outputs[carried:], "each")
-        left, right = (tuple_text(part) if set(part) - {"_"} else "_" for part in names)
-        call = f"lax.scan({', '.join([step, tuple_text(initial), several(sequences), *options])})"
+        left, right = (_grouped(part) if set(part) - {"_"} else "_" for part in names)
+        call = f"lax.scan({', '.join([step, _grouped(initial), _grouped(sequences), *options])})"
         self.write(f"{left}, {right} = {call}")
 
     def unpacked(self, e: Equation) -> str:
         """Return what takes the one result out of a tuple or a list of one."""
         return "[0]" if e.is_several and len(e.outputs) == 1 else ""
+
+
+def _grouped(texts: Sequence[str]) -> str:
+    """Return arrays as one argument: None, the array alone, or a tuple."""
+    return "None" if not texts else texts[0] if len(texts) == 1 else tuple_text(texts)
 
 
 _MEANINGLESS = ("accuracy", "sharding", "out_sharding", "impl")

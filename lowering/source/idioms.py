@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from lowering.source.equations import Atom, Body, Constant, Equation, Value, made, repeated, trace
+from lowering.source.equations import Atom, Body, Constant, Equation, Value, dims_of, made, merge_equal, repeated, trace
 
 __all__ = ["with_idioms"]
 
@@ -72,21 +72,26 @@ def _pattern(path: str, shape: tuple[Any, ...], dtype: Any, options: tuple[tuple
 
 def with_idioms(body: Body) -> Body:
     """Put idioms in the place of the equations that they are, in a body and in the bodies inside it."""
+    merge_equal(body, {})
+    _put_idioms(body)
+    return body
+
+
+def _put_idioms(body: Body) -> None:
     for equation in body.equations():
         for inner in equation.bodies:
-            with_idioms(inner)
+            _put_idioms(inner)
     results = set(map(id, body.results))
     read = set(results)
     for equation in reversed(body.equations()):
         outputs = set(map(id, equation.outputs))
         # The larger of two numbers inside a formula is no activation.
         if outputs & read and (equation.name != "max" or outputs & results or made(equation.inputs[1], "slice")):
-            idiom = _function(equation) or _windows(equation)
+            idiom = _function(equation) or _windows(equation) or _picked(equation) or _order(equation, read)
             if idiom is not None:
                 equation.name, equation.inputs, equation.params = idiom
         if outputs & read:
             read.update(map(id, equation.inputs))
-    return body
 
 
 _Found = tuple[str, list[Atom], Mapping[str, Any]]
@@ -102,6 +107,55 @@ def _function(equation: Equation) -> _Found | None:
                 if inputs is not None:
                     return path, inputs, options
     return None
+
+
+def _order(equation: Equation, read: set[int]) -> _Found | None:
+    """Return a sort of which only the places are read, as an argsort."""
+    if equation.name != "sort" or len(equation.outputs) != 2 or id(equation.outputs[0]) in read:
+        return None
+    p, (data, places) = equation.params, equation.inputs
+    if made(repeated(places), "iota") is None or dims_of(places) != (p["dimension"],) or p["num_keys"] != 1:
+        return None
+    equation.outputs, equation.is_several = equation.outputs[1:], False
+    return "jnp.argsort", [data], {"axis": p["dimension"], "stable": p["is_stable"]}
+
+
+def _picked(equation: Equation) -> _Found | None:
+    """Return a gather of one element along an axis, for each place in the axes before it."""
+    if equation.name != "gather":
+        return None
+    p, (data, places) = equation.params, equation.inputs
+    n, ndim, index = p["dimension_numbers"], len(data.shape), repeated(places)
+    axis, is_one = len(n.operand_batching_dims), len(n.collapsed_slice_dims) == 0
+    before, sizes = tuple(range(axis)), (*(1 for _ in range(axis + 1)), *data.shape[axis + 1 :])
+    expected = (before, before, (axis,), tuple(range(axis + (not is_one), ndim)), sizes, tuple(range(len(index.shape))))
+    numbers = (n.operand_batching_dims, n.start_indices_batching_dims, n.start_index_map, n.offset_dims)
+    actual = (*numbers, p["slice_sizes"], dims_of(places))
+    shape = (*data.shape[:axis], *places.shape[axis : len(places.shape) - 1])
+    if not axis or tuple(map(tuple, actual)) != expected or index.shape != shape or len(shape) != axis + (not is_one):
+        return None
+    mode, counted = lax.GatherScatterMode(p["mode"]), _from_either_end(index, data.shape[axis])
+    if mode != lax.GatherScatterMode.PROMISE_IN_BOUNDS and (counted is None or mode != lax.GatherScatterMode.CLIP):
+        return None
+    index = index if counted is None else counted
+    if ndim > len(shape):
+        column = Value((*shape, *(1 for _ in range(ndim - len(shape)))), index.dtype)
+        dims = {"shape": column.shape, "broadcast_dimensions": tuple(range(len(shape)))}
+        column.made_by = Equation("broadcast_in_dim", [index], [column], dims)
+        index = column
+    return "jnp.take_along_axis", [data, index], {"axis": axis, "mode": "clip" if counted else "promise_in_bounds"}
+
+
+def _from_either_end(index: Atom, size: Any) -> Atom | None:
+    """Return the indices, of which negative ones count from the end, that these are counted from the start."""
+    if (chosen := made(index, "select_n")) is None or len(chosen.inputs) != 3:
+        return None
+    (which, plain, wrapped), zero = chosen.inputs, np.zeros((), index.dtype)
+    below, above = made(which, "lt"), made(wrapped, "add")
+    if below is None or above is None or not below.inputs[0] is above.inputs[0] is plain:
+        return None
+    numbers = [source.array if isinstance(source := repeated(e.inputs[1]), Constant) else None for e in (below, above)]
+    return plain if numbers == [zero, size] else None
 
 
 # -- matching ----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from lowering.source.equations import Atom, Body, flatten, is_zero, made
 from lowering.source.expressions import Code, print_body
 from lowering.source.idioms import with_idioms
 from lowering.source.names import Names
-from lowering.source.templates import CONST, DIM, INPUT, STRING, WORD, is_reserved, marker, replaced, with_return
+from lowering.source.templates import CONST, DIM, INPUT, STRING, WORD, found, is_reserved, marker, replaced, with_return
 from lowering.source.trace import TracedNode, refusal
 from lowering.source.values import tuple_text
 from symjax_nnvm.errors import printable
@@ -43,8 +43,22 @@ class Leaf:
         places = iter(range(len(self.inputs)))
         self._texts = [self._param(params[s]) if s in params else marker(INPUT, next(places)) for s in node.inputs]
         self._codes = self._different(map(self._code, node.bodies()))
+        self._leave_out_unread()
         first = self._codes[0]
         self.is_function = self.is_custom or len(self._codes) > 1 or bool(first.statements) or len(read_places) != 1
+
+    def _leave_out_unread(self) -> None:
+        """Leave out the inputs that the code does not read, such as those of which a rule needs the shape alone."""
+        texts = [text for code in self._codes for text in (*code.statements, *code.results)]
+        read = {int(i) for text in texts for i in found(text, INPUT)}
+        if not self.is_custom and len(read) < len(self.inputs):
+            places = {place: number for number, place in enumerate(sorted(read))}
+            parts = {INPUT: lambda i: marker(INPUT, places[int(i)])}
+            self.inputs = tuple(self.inputs[place] for place in places)
+            self.arrays = [self.arrays[place] for place in places]
+            for code in self._codes:
+                code.statements = [replaced(text, parts) for text in code.statements]
+                code.results = [replaced(text, parts) for text in code.results]
 
     def _param(self, name: str) -> str:
         return f"{marker(WORD, 'p')}[{self._string(name)}]"
@@ -61,8 +75,8 @@ class Leaf:
         op, node = self.node.node.op, self.node
         assert op is not None
         names = FListInputNames.get(op)
-        listed = list(names(node.node.attrs)) if names and len(node.inputs) > 1 else []
-        texts = [listed[i] if i < len(listed) else "x" for i in range(len(node.inputs))]
+        self._listed = list(names(node.node.attrs)) if names and len(node.inputs) > 1 else []
+        texts = [self._listed[i] if i < len(self._listed) else "x" for i in range(len(node.inputs))]
         return [t for t, slot in zip(texts, node.inputs, strict=True) if self.is_custom or slot not in self._params]
 
     # -- code --------------------------------------------------------------------------------------------------------
@@ -74,7 +88,11 @@ class Leaf:
             texts = [marker(INPUT, i) for i in range(len(self.node.inputs))]
         key = "key" if self.is_custom else marker(WORD, "key")
         names = Names((*RESERVED, *_LITERALS, *self.arrays, "name", "each"), self._scope)
-        code = print_body(with_idioms(body), [key, *texts], names, partial(refusal, self.node.node), self.consts)
+        body = with_idioms(body)
+        listed = dict(zip((self._params.get(slot) for slot in self.node.inputs), self._listed, strict=False))
+        states = self.node.states.items() if arrays is None else ()
+        hints = {id(_source(body.results[place])): listed[name] for place, name in states if name in listed}
+        code = print_body(body, [key, *texts], names, partial(refusal, self.node.node), self.consts, hints)
         for place, name in self.node.states.items():
             if place in self._stored and _source(body.results[place]) not in body.inputs:
                 code.statements.append(f"{marker(WORD, 'states')}[{self._string(name)}] = {code.results[place]}")

@@ -169,7 +169,7 @@ def _flow(
 def _loop(
     turns: Sequence[Sequence[Call]], flow: _Flow, elements: Mapping[int, tuple[Sequence[int], int]], names: Names
 ) -> Loop:
-    places = [[("number", str(elements[vector[k]][1])) for _, vector in flow.items] for k in range(len(turns))]
+    places = [[("number#", str(elements[vector[k]][1])) for _, vector in flow.items] for k in range(len(turns))]
     calls, abstraction = in_common(turns, names, "i", places)
     body = [
         replace(call, inputs=inputs, name=last.name)

@@ -118,6 +118,11 @@ class _Module:
         """Return the program as steps: expressions where they are short, else calls of functions."""
         read = {slot for node in self._network.nodes for slot in node.inputs} | set(self._results)
         leaves = [Leaf(node, self._params, read, self._globals) for node in self._network.nodes]
+        needed = set(self._results)
+        for leaf in reversed(leaves):
+            if leaf.node.states or needed.intersection(leaf.outputs):
+                needed.update(leaf.inputs)
+        leaves = [leaf for leaf in leaves if leaf.node.states or needed.intersection(leaf.outputs)]
         grouped: dict[object, list[Leaf]] = defaultdict(list)
         for leaf in leaves:
             grouped[leaf.key].append(leaf)
@@ -345,7 +350,7 @@ class _Module:
         return several if before and after and others == every else f"{before}*{several}{others[len(every) :]}{after}"
 
     def _new_name(self, call: Call, names: Names, common: str, end: str = "") -> str:
-        short = call.name.removeprefix(common).removesuffix("_fwd").strip("_") or call.name
+        short = call.name.removeprefix(common).removesuffix("_fwd").strip("_") or ("y" if common else call.name)
         return names.new(short + end if not short[:1].isdigit() else f"x{short}{end}")
 
     def _loop(self, loop: Loop, slots: dict[int, str], names: Names, common: str) -> list[str]:

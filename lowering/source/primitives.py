@@ -82,8 +82,8 @@ HINTS = _table("""
     le: at_most; gt: greater; ge: at_least; and: both; or: either; not: without; square: squares; integer_pow: power
     sqrt: root; exp: powers; reduce_sum: total; reduce_max: largest; reduce_min: smallest; reduce_window_sum: sums
     reduce_window_max: maxima; dot_general: product; rsqrt: scale; select_n: chosen; stop_gradient: fixed
-    random_bits: bits; random_fold_in: subkey; iota: places; conv_general_dilated: convolved; concatenate: together
-    convert_element_type: cast; slice: part; pad: padded; reshape: reshaped; transpose: turned; gather: picked
-    sort: ordered
+    random_bits: bits; random_fold_in: subkey; iota: indices; conv_general_dilated: convolved; concatenate: together
+    convert_element_type: cast; slice: part; index: part; pad: padded; reshape: reshaped; transpose: turned
+    gather: picked; sort: ordered; jnp.take_along_axis: picked; jnp.argsort: order; squeeze: squeezed; cumsum: sums
 """)
 """What the result of a primitive is called."""

@@ -36,6 +36,8 @@ def number_text(number: Any) -> str:
     value = float(array)
     if not math.isfinite(value):
         return "jnp.nan" if math.isnan(value) else "jnp.inf" if value > 0 else "-jnp.inf"
+    if value.is_integer() and abs(value) < 2**53:
+        return repr(value)
     short = float(str(array)) if array.dtype.kind == "f" else value
     return repr(short if np.asarray(short, array.dtype) == array else value)
 

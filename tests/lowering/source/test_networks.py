@@ -233,6 +233,67 @@ def test_strings_with_quotes_are_as_ruff_has_them_and_two_variables_of_one_name_
     np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-6)
 
 
+def counted() -> Any:
+    """A loop of which a step reads elements, not its number, and adds equal numbers twice."""
+
+    def step(x: Any, state: Any) -> Any:
+        return sym.tanh(x + state), x * 1 + state
+
+    return sym.Group([*sym.contrib.foreach(step, sym.Variable("data"), sym.Variable("init"), name="loop")])
+
+
+AS_WRITTEN = (
+    (sym.argsort(sym.Variable("data"), axis=1), {"data": (2, 3)}, "jnp.argsort(x, axis=1, stable=True)"),
+    (
+        sym.pick(sym.Variable("data"), sym.Variable("at")),
+        {"data": (2, 3), "at": (2,)},
+        "jnp.take_along_axis(data, smaller, axis=1, mode=",
+    ),
+    (
+        sym.take(sym.Variable("data"), sym.Variable("at"), axis=1),
+        {"data": (2, 3), "at": (4,)},
+        'jnp.take(a, cast, axis=1, mode="clip")',
+    ),
+    (
+        sym.SoftmaxOutput(sym.Variable("data"), name="net"),
+        {"data": ("n", 4), "net_label": ("n",)},
+        "equal = jnp.arange(4, dtype=jnp.int32) == chosen[:, None]",
+    ),
+    (
+        sym.contrib.box_nms(sym.Variable("data")),
+        {"data": (2, 4, 6)},
+        'jnp.take_along_axis(fixed, order[:, :, None], axis=1, mode="clip")',
+    ),
+    (
+        counted(),
+        {"data": (4, 2), "init": (2,)},
+        "def step(carry, item):\n        shifted = item + carry\n        return shifted, jnp.tanh(shifted)",
+    ),
+    (
+        sym.BatchNorm(sym.Variable("data"), name="norm"),
+        {"data": (2, 3, 4, 4)},
+        'states[f"{name}_moving_mean"] = lax.stop_gradient(moving_mean)',
+    ),
+    (
+        sym.contrib.arange_like(sym.relu(sym.Variable("data")), axis=1) + sym.Variable("bias"),
+        {"data": (2, 3), "bias": (3,)},
+        'def forward(params, data, bias):\n    """data (2, 3), bias (3,) -> (3,)."""\n    arange_like0 =',
+    ),
+)
+"""Networks, the shapes of their inputs, and lines of their modules: as a person would write them."""
+
+
+@pytest.mark.parametrize(
+    ("net", "shapes", "text"), AS_WRITTEN, ids=lambda value: value[:24] if isinstance(value, str) else ""
+)
+def test_modules_have_what_a_person_would_write(net: Any, shapes: Any, text: str):
+    with sym.NameManager():
+        source = lowering.to_source(net, shapes=shapes)
+    well_formed(source)
+    assert text in source, source
+    assert "dimension_numbers" not in source
+
+
 @mx.operator.register("printed_doubled")
 class Doubled(mx.operator.CustomOpProp):
     """A user's operator in Python, of one input and one output."""
