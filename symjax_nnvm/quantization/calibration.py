@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from symjax_nnvm.errors import SymbolTypeError, SymbolValueError, plain_list, printable
+from symjax_nnvm.errors import ParamsMismatchError, SymbolTypeError, SymbolValueError, plain_list, printable
 from symjax_nnvm.network_model import Model
 from symjax_nnvm.passes.quantize import QuantizedDtype
 from symjax_nnvm.quantization.entropy import entropy_threshold
@@ -86,7 +86,10 @@ class HistogramCollector(CalibrationCollector):
 
     def post_collect(self) -> dict[str, tuple[float, float]]:
         """Return the ranges by name: symmetric, or from 0 where no value is negative and the dtype is uint8."""
-        for name, (counts, edges, low, *_) in self.hist_dict.items():
+        for name, (counts, edges, low, _, reach) in self.hist_dict.items():
+            if not reach:
+                self.min_max_dict[name] = 0.0, 0.0
+                continue
             positive = low >= 0 and self._dtype != "int8"
             threshold, _ = entropy_threshold(counts, edges, 2 * _LEVELS + 1 if positive else _LEVELS)
             self.min_max_dict[name] = (0.0 if positive else -threshold), threshold
@@ -105,7 +108,9 @@ def combine_histogram(old_hist: Histogram, arr: Any, new_min: float, new_max: fl
     """
     old, _, low, high, reach = old_hist
     more = 0
-    if new_th > reach:
+    if not reach:  # all values are 0, whose bin is the middle one however wide
+        reach = new_th
+    elif new_th > reach:
         step = 2 * reach / len(old)
         more = int((new_th - reach) // step + 1)
         reach = more * step + reach
@@ -137,10 +142,23 @@ def collect_outputs(
 
     batches: as `Predictor.batches` takes them: dicts by name, tuples in the order of the inputs, or arrays.
     """
+    if not isinstance(batches, Iterable) or isinstance(batches, (str, bytes, Mapping)):
+        raise SymbolTypeError(
+            "The calibration data are no batches",
+            expected="a list or an iterator of batches: dicts by name, tuples, or arrays",
+            got=type(batches).__name__,
+            fix="One batch is a list of one: [batch].",
+        )
     internals = model.net.get_internals()
     by_name = dict(zip(internals.list_outputs(), internals.outputs, strict=True))
     outputs = {name: by_name[name] for name in by_name if name in names}
     part = Model(Symbol(outputs.values()), model.args, model.aux)
+    if missing := part.missing:
+        raise ParamsMismatchError(
+            f"There are no arrays for the parameters {plain_list(missing)}",
+            got=plain_list([*model.args, *model.aux]) or "none",
+            fix="Calibration runs the network of floats: pass all of its parameters.",
+        )
     predict = part.predictor() if outputs else None
     inputs = part.inputs
     count = 0

@@ -105,6 +105,16 @@ def test_thresholds_are_mxnets(kind):
         assert low == (0 if kind == "relu" and dtype == "auto" else -high)
 
 
+def test_batches_of_zeros_come_first():
+    """MXNet's collector divides by the width of their bins, 0."""
+    collectors = HistogramCollector(), HistogramCollector()
+    for collector, arrays in zip(collectors, ([[0, 0], [-2, 3]], [[-2, 3], [0, 0]]), strict=True):
+        for array in arrays:
+            collector.collect("x", np.float32(array))
+    for first, second in zip(*(collector.hist_dict["x"] for collector in collectors), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
 def test_a_made_model_becomes_the_float_network_again():
     model = network("mlp")
     back = nn.quantize(*model, mode="none").dequantized()
@@ -150,6 +160,10 @@ REFUSED = {
     "none": ({}, "mode='entropy' needs data.*calibration=\\["),
     "not finite": ({"calibration": [np.full((4, 12), np.nan, np.float32)]}, "'?data'? has NaN.*Scale the data"),
     "zeros": ({"calibration": [np.zeros((4, 12), np.float32)], "mode": "naive"}, "data is 0 on all calibration data"),
+    "zeros, entropy": ({"calibration": [np.zeros((4, 12), np.float32)]}, "data is 0 on all calibration data"),
+    "a number": ({"calibration": 3}, r"calibration data are no batches.*got int.*\[batch\]"),
+    "one batch": ({"calibration": {"data": np.zeros((4, 12))}}, r"calibration data are no batches.*got dict.*\[batch\]"),
+    "no weight": ({"args": {}, "calibration": [np.ones((4, 12))]}, "no arrays for the parameters .*fc1_weight.*pass all"),
     "mode": ({"mode": "kl"}, "mode='kl'.*'entropy', 'naive', 'none'"),
     "dtype": ({"dtype": "int4"}, "dtype='int4'.*'int8', 'uint8', 'auto'"),
     "unknown layer": ({"mode": "none", "excluded": ["fc"]}, "no layer 'fc'.*Did you mean"),
@@ -170,7 +184,7 @@ REFUSED = {
 def test_what_cannot_be_quantised_is_told_with_a_way_out(case):
     options, words = REFUSED[case]
     with pytest.raises(nn.NNVMError) as told:
-        nn.quantize(*network("mlp"), **options)
+        nn.quantize(**(dict(zip(("net", "args", "aux"), network("mlp"), strict=True)) | options))
     assert re.search(words, str(told.value), re.DOTALL), told.value
 
 

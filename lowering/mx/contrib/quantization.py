@@ -282,6 +282,8 @@ def _calibrate(
 ) -> None:
     if data is None:
         raise CallError("calib_data must be provided", fix="An iterator of batches; or calib_mode='none'.")
+    if not isinstance(data, Iterable):
+        raise CallError("calib_data are no batches", got=type(data).__name__, fix="calib_data=[batch, …], or a DataIter.")
     arrays = ({name: np.asarray(value) for name, value in values.items()} for values in (args, aux))
     model = Model(symbol, *arrays)
     count = collect_outputs(model, collector.include_layers, _batches(data, names, most), collector)
@@ -308,6 +310,13 @@ def _arrays_of(batch: Any) -> list[Any]:
     if isinstance(batch, (list, tuple)) and not batch:
         return []
     first, *others = batch if isinstance(batch, (list, tuple)) else [batch]
+    if not hasattr(first, "shape"):
+        raise CallError(
+            "A batch of calib_data is no array",
+            expected="an array, or a list of them",
+            got=type(first).__name__,
+            fix="calib_data=[batch, …], a DataLoader or a DataIter.",
+        )
     return [first.reshape((-1, *first.shape[2:])) if first.ndim > 4 else first, *others]
 
 

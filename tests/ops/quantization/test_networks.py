@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from lowering import to_jax
+from lowering.ops.quantization.levels import convolve, dot
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, JSONFormatError, ParamError
 from symjax_nnvm.graph import Graph
+from symjax_nnvm.ops.nn.convolution import ConvolutionParams
 from symjax_nnvm.passes.subgraphs import Known, in_subgraphs
 from tests.goldens.int8_networks import images
 from tests.support.traced import evaluated
@@ -87,3 +89,15 @@ def test_ranges_and_arrays_of_other_kinds_are_told():
         sym.contrib.quantize_v2(sym.Variable("x"), min_calib_range=3, max_calib_range=-3)
     with pytest.raises(InferenceError, match="calib_mode=None"):
         sym.contrib.quantized_batch_norm(sym.Variable("x")).infer_type(x="int8")
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("int8", -128), ("uint8", 255)])
+def test_the_greatest_products_have_exact_sums(dtype: str, most: int):
+    """Of lengths about those that are one piece; odd sums have no float32 beyond 2²⁴."""
+    for length in (513, 514, 515, 1024, 1025, 1537):
+        data, weight = np.full((1, length), most, dtype), np.full((1, length), -128, np.int8)
+        data[0, -1] = weight[0, -1] = 1
+        assert np.asarray(dot(data, weight)).item() == most * -128 * (length - 1) + 1
+        params = ConvolutionParams(kernel=(1, 1), num_filter=1, no_bias=True)
+        images = (array.reshape(1, length, 1, 1) for array in (data, weight))
+        assert np.asarray(convolve(params, *images)).item() == most * -128 * (length - 1) + 1

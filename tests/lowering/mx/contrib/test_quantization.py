@@ -157,6 +157,8 @@ def test_a_layer_is_fused_with_its_only_reader():
         ({"quantize_granularity": "row-wise"}, "quantize_granularity='row-wise'"),
         ({"calib_mode": "customize"}, "calib_mode='customize'.*'none' or 'naive' or 'entropy'"),
         ({"excluded_sym_names": "fc1"}, "excluded_sym_names must be a list of strings"),
+        ({"calib_data": [1]}, r"A batch of calib_data is no array.*got int.*calib_data=\[batch, …\]"),
+        ({"calib_data": 1}, r"calib_data are no batches.*got int.*calib_data=\[batch, …\]"),
         ({}, "calib_data must be provided.*calib_mode='none'"),
     ],
 )
