@@ -162,8 +162,8 @@ REFUSED = {
     "zeros": ({"calibration": [np.zeros((4, 12), np.float32)], "mode": "naive"}, "data is 0 on all calibration data"),
     "zeros, entropy": ({"calibration": [np.zeros((4, 12), np.float32)]}, "data is 0 on all calibration data"),
     "a number": ({"calibration": 3}, r"calibration data are no batches.*got int.*\[batch\]"),
-    "one batch": ({"calibration": {"data": np.zeros((4, 12))}}, r"calibration data are no batches.*got dict.*\[batch\]"),
-    "no weight": ({"args": {}, "calibration": [np.ones((4, 12))]}, "no arrays for the parameters .*fc1_weight.*pass all"),
+    "one batch": ({"calibration": {"data": np.zeros((4, 12))}}, r"data are no batches.*got dict.*\[batch\]"),
+    "no weight": ({"args": {}, "calibration": [np.ones((4, 12))]}, "no arrays for the param.*fc1_weight.*pass all"),
     "mode": ({"mode": "kl"}, "mode='kl'.*'entropy', 'naive', 'none'"),
     "dtype": ({"dtype": "int4"}, "dtype='int4'.*'int8', 'uint8', 'auto'"),
     "unknown layer": ({"mode": "none", "excluded": ["fc"]}, "no layer 'fc'.*Did you mean"),
@@ -183,8 +183,9 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_quantised_is_told_with_a_way_out(case):
     options, words = REFUSED[case]
+    inputs: dict[str, Any] = dict(zip(("net", "args", "aux"), network("mlp"), strict=True))
     with pytest.raises(nn.NNVMError) as told:
-        nn.quantize(**(dict(zip(("net", "args", "aux"), network("mlp"), strict=True)) | options))
+        nn.quantize(**(inputs | options))
     assert re.search(words, str(told.value), re.DOTALL), told.value
 
 

@@ -283,7 +283,7 @@ def _calibrate(
     if data is None:
         raise CallError("calib_data must be provided", fix="An iterator of batches; or calib_mode='none'.")
     if not isinstance(data, Iterable):
-        raise CallError("calib_data are no batches", got=type(data).__name__, fix="calib_data=[batch, …], or a DataIter.")
+        raise CallError("calib_data are no batches", got=type(data).__name__, fix="calib_data=[batch, …].")
     arrays = ({name: np.asarray(value) for name, value in values.items()} for values in (args, aux))
     model = Model(symbol, *arrays)
     count = collect_outputs(model, collector.include_layers, _batches(data, names, most), collector)
