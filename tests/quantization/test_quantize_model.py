@@ -110,7 +110,7 @@ def test_batches_of_zeros_come_first():
     collectors = HistogramCollector(), HistogramCollector()
     for collector, arrays in zip(collectors, ([[0, 0], [-2, 3]], [[-2, 3], [0, 0]]), strict=True):
         for array in arrays:
-            collector.collect("x", np.float32(array))
+            collector.collect("x", np.array(array, np.float32))
     for first, second in zip(*(collector.hist_dict["x"] for collector in collectors), strict=True):
         np.testing.assert_array_equal(first, second)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -97,7 +98,7 @@ def test_the_greatest_products_have_exact_sums(dtype: str, most: int):
     for length in (513, 514, 515, 1024, 1025, 1537):
         data, weight = np.full((1, length), most, dtype), np.full((1, length), -128, np.int8)
         data[0, -1] = weight[0, -1] = 1
-        assert np.asarray(dot(data, weight)).item() == most * -128 * (length - 1) + 1
+        assert np.asarray(dot(jnp.asarray(data), jnp.asarray(weight))).item() == most * -128 * (length - 1) + 1
         params = ConvolutionParams(kernel=(1, 1), num_filter=1, no_bias=True)
-        images = (array.reshape(1, length, 1, 1) for array in (data, weight))
+        images = (jnp.asarray(array).reshape(1, length, 1, 1) for array in (data, weight))
         assert np.asarray(convolve(params, *images)).item() == most * -128 * (length - 1) + 1
