@@ -7,6 +7,7 @@ kept in the user's cache folder for the next run, unless `--no-cache` comes firs
 
 from __future__ import annotations
 
+import multiprocessing.pool  # noqa: F401  # scripts use it that import MXNet
 import os
 import runpy
 import sys

@@ -373,13 +373,16 @@ def test_the_given_symbol_is_not_touched():
 
 
 @pytest.mark.slow("computes much")
-def test_ten_thousand_nodes_take_less_than_a_second_of_a_core():
-    net = X
-    for i in range(2_500):
-        net = sym.relu(sym.FullyConnected(net, num_hidden=3, name=f"fc{i}"), name=f"relu{i}")
-    text = net.tojson()
-    best = min(_seconds(text) for _ in range(3))
-    assert best < 1.0
+def test_ten_times_the_nodes_take_about_ten_times_as_long():
+    """Ten thousand take 0.5 s of a fast core."""
+    seconds = []
+    for layers in (250, 2_500):
+        net = X
+        for i in range(layers):
+            net = sym.relu(sym.FullyConnected(net, num_hidden=3, name=f"fc{i}"), name=f"relu{i}")
+        text = net.tojson()
+        seconds.append(min(_seconds(text) for _ in range(3)))
+    assert seconds[1] < 25 * seconds[0]
 
 
 def _seconds(text: str) -> float:

@@ -3,6 +3,9 @@ form with some parameters. `test_cases.py` holds the lists to it: what does run,
 
 from __future__ import annotations
 
+import platform
+from pathlib import Path
+
 from lowering.core.rules import FLowering
 from symjax_nnvm.ir.attributes import FDraws
 from symjax_nnvm.ir.op import Op
@@ -45,6 +48,17 @@ NOT_RUN: dict[str, str] = {
     "LeakyReLU:act_type=gelu:(2,3)float64": "no kernel of Erf in float64",
 }
 """Case → why onnxruntime does not run it."""
+
+OVERFLOW = {
+    "_contrib_quantized_fully_connected:num_hidden=5,flatten=False:"
+    "(2,3,600)uint8x(5,600)int8x(5,)int8x(1,)x(1,)x(1,)x(1,)x(1,)x(1,):eval",
+}
+"""Cases of uint8 times int8 whose sums of two products overflow the 16 bits in which onnxruntime adds them on
+processors of Intel's and AMD's without VNNI."""
+
+CPUS = Path("/proc/cpuinfo")
+SUMS_OVERFLOW = CPUS.exists() and "vnni" not in CPUS.read_text() and platform.machine() == "x86_64"
+"""Whether this is such a processor, as far as Linux says."""
 
 A_LEVEL_OFF = {
     "_sg_mkldnn_conv:added_int8:(2,3,5,5)uint8x(4,3,3,3)x(4,)x(4,)x(4,)x(4,)x(4,)x(2,4,5,5)int8"

@@ -53,6 +53,7 @@ def test_what_onnxruntime_quantised_gives_its_results(tmp_path: Path):
         for dtype, per_channel in ((QuantType.QUInt8, True), (QuantType.QInt8, False)):
             path = made[f"{form.name} {dtype.name}"] = tmp_path / f"{form.name}{dtype.name}.onnx"
             static = {"quant_format": form, "activation_type": dtype, "per_channel": per_channel}
+            static["reduce_range"] = True  # else onnxruntime's sums overflow on processors without VNNI
             quantize_static(floats, path, Batches(), weight_type=QuantType.QInt8, **static)
     data = random.normal(size=SHAPE).astype("f")
     for name, path in made.items():

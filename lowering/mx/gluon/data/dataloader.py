@@ -8,8 +8,6 @@ one with a lambda cannot be. So workers are threads, always; what decodes and re
 from __future__ import annotations
 
 import multiprocessing
-import multiprocessing.pool  # which scripts use that import MXNet
-import multiprocessing.queues
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, wait
