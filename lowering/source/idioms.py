@@ -154,7 +154,8 @@ def _from_either_end(index: Atom, size: Any) -> Atom | None:
     below, above = made(which, "lt"), made(wrapped, "add")
     if below is None or above is None or not below.inputs[0] is above.inputs[0] is plain:
         return None
-    numbers = [source.array if isinstance(source := repeated(e.inputs[1]), Constant) else None for e in (below, above)]
+    bounds = [repeated(e.inputs[1]) for e in (below, above)]
+    numbers = [bound.array for bound in bounds if isinstance(bound, Constant) and not bound.shape]
     return plain if numbers == [zero, size] else None
 
 
