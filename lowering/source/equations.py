@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -112,6 +113,14 @@ def _identity(atom: Atom) -> object:
     return (atom.dtype, atom.shape, atom.array.tobytes()) if isinstance(atom, Constant) else id(atom)
 
 
+def _is_hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
 def dims_of(atom: Atom) -> tuple[int, ...]:
     """Return the axes along which an array is what it repeats, which has none of its own."""
     spread = made(atom, "broadcast_in_dim")
@@ -128,7 +137,8 @@ def merge_equal(body: Body, same: dict[int, Value]) -> None:
             inner.outer |= {id(same[outer]) for outer in inner.outer if outer in same}
             merge_equal(inner, same)
         if not e.bodies:
-            key = e.name, str(e.params), *map(_identity, e.inputs)
+            params = tuple(e.params.items())
+            key = (e.name, params, *map(_identity, e.inputs)) if _is_hashable(params) else id(e)
             other = first.setdefault(key, e)
             same |= {id(value): twin for value, twin in zip(e.outputs, other.outputs, strict=True) if value is not twin}
     body.results = [same.get(id(atom), atom) for atom in body.results]
@@ -221,6 +231,14 @@ def _same(name: str, inputs: list[Atom], params: Mapping[str, Any], out: Value) 
         return inputs[1 + int(first.array)]
     if name == "neg" and (negated := made(first, "neg")):
         return negated.inputs[0]
+    if name == "reshape" and (before := made(first, "reshape")) and before.inputs[0].shape == out.shape:
+        return before.inputs[0]
+    if name == "slice" and params["strides"] is None and (together := made(first, "concatenate")):
+        axis = together.params["dimension"]
+        ends = itertools.accumulate(atom.shape[axis] for atom in together.inputs)
+        for atom, end in zip(together.inputs, ends, strict=True):
+            if atom.shape == out.shape and end == params["limit_indices"][axis]:
+                return atom
     is_one = isinstance(one := repeated(second), Constant) and not one.shape and one.array == 1
     changes_nothing = (
         (name in ("mul", "div") and is_one)
@@ -236,6 +254,8 @@ def _merged(
 ) -> tuple[str, list[Atom], Mapping[str, Any]]:
     """Return an equation that does what this one and those before it do."""
     first = inputs[0]
+    if name == "reshape" and (before := made(first, "reshape")):
+        return _merged(name, before.inputs, params, out)
     if name == "broadcast_in_dim" and (inner := made(first, "broadcast_in_dim")):
         dims = [params["broadcast_dimensions"][d] for d in inner.params["broadcast_dimensions"]]
         return name, inner.inputs, {**params, "broadcast_dimensions": tuple(dims)}

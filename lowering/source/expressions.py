@@ -30,7 +30,7 @@ _INLINE = 46
 MANY = 4
 """Outputs of a call up to which each has a name of its own; more are the elements of one list."""
 
-_LARGEST_LIST = 32
+_LARGEST_LIST = 12
 """Elements that a list in the source may have; more are a text of the module."""
 
 _LARGEST_TABLE = 4096
@@ -216,7 +216,7 @@ class _Printer:
         """Return an atom. strong: a number is written with its dtype, because no operand beside it has one."""
         if isinstance(atom, Constant):
             printed = self.tables.get((id(atom), self.indent)) or self.constant(atom.array, strong)
-            if atom.array.ndim and not printed.text.isidentifier() and atom.array.size > 4:
+            if atom.array.ndim and not printed.text.isidentifier() and (atom.array.size > 4 or self.uses[id(atom)] > 1):
                 name = self.names.new("numbers")
                 self.write(f"{name} = {printed.text}")
                 printed = self.tables[id(atom), self.indent] = Expr(name)
@@ -621,7 +621,7 @@ class _Printer:
         step = self.function(body, "step", unpacked, lambda r: f"{_grouped(r[:carried])}, {_grouped(r[carried:])}")
         options = [] if sequences else [f"length={self.const('length', p['length'])}"]
         options += ["reverse=True"] if p["reverse"] else []
-        names = self.named(e.outputs[:carried], "last"), self.named(e.outputs[carried:], "each")
+        names = self.named(e.outputs[:carried], "last"), self.named(e.outputs[carried:], "outputs")
         left, right = (_grouped(part) if set(part) - {"_"} else "_" for part in names)
         call = f"lax.scan({', '.join([step, _grouped(initial), _grouped(sequences), *options])})"
         self.write(f"{left}, {right} = {call}")

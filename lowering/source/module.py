@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import jax.numpy as jnp
 
@@ -137,8 +137,19 @@ class _Module:
                 calls |= self._function(group)
             else:
                 calls |= {id(leaf): [leaf.call()] for leaf in group}
-        steps = [call for leaf in leaves for call in calls[id(leaf)]]
+        steps = self._once(call for leaf in leaves for call in calls[id(leaf)])
         return sorted(steps, key=lambda call: bool(call.inputs or call.strings or not call.outputs))  # constants first
+
+    def _once(self, calls: Iterable[Call]) -> list[Call]:
+        """Return the steps, those that are equal once."""
+        first: dict[object, Call] = {}
+        same: dict[int, int] = {}
+        for call in calls:
+            call.inputs = tuple(same.get(slot, slot) for slot in call.inputs)
+            other = first.setdefault((call.template, call.inputs, call.strings, call.consts), call)
+            same |= {slot: twin for slot, twin in zip(call.outputs, other.outputs, strict=True) if slot != twin}
+        self._results = [same.get(slot, slot) for slot in self._results]
+        return [*first.values()]
 
     def _function(self, group: Sequence[Leaf]) -> dict[int, list[Call]]:
         """Define the function of nodes that are alike; return their calls."""

@@ -85,5 +85,8 @@ HINTS = _table("""
     random_bits: bits; random_fold_in: subkey; iota: indices; conv_general_dilated: convolved; concatenate: together
     convert_element_type: cast; slice: part; index: part; pad: padded; reshape: reshaped; transpose: turned
     gather: picked; sort: ordered; jnp.take_along_axis: picked; jnp.argsort: order; squeeze: squeezed; cumsum: sums
+    scatter: placed; scatter-add: added; scatter_add: added; tile: tiled; rev: reversed_order; stack: together
+    reduce_or: any_of; reduce_and: all_of; neg: negative; floor: whole; shift_right_logical: shifted
+    bitcast_convert_type: as_bits; clamp: clipped; dynamic_slice: part; top_k: largest; split: parts
 """)
 """What the result of a primitive is called."""

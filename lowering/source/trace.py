@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import itertools
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import jaxpr_as_fun
 
 from lowering.core.cache import Programs
 from lowering.core.program import Program
 from lowering.core.steps import Step
-from lowering.source.equations import Body, flatten, is_zero
+from lowering.source.equations import Body, flatten, is_zero, made
 from symjax_nnvm.errors import LoweringError, SymbolValueError, explain, printable
 from symjax_nnvm.ir.attributes import FGradient, FLossEquivalent, FNotDerivative
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
@@ -93,6 +95,26 @@ def _loops(body: Body) -> bool:
     return any(e.name == "while" or any(map(_loops, e.bodies)) for e in body.equations())
 
 
+def _moves(body: Body) -> bool:
+    """Return whether a body does no arithmetic: it reshapes arrays and puts them together."""
+    return all(e.name in ("reshape", "concatenate", "broadcast_in_dim") for e in body.equations())
+
+
+def _joins_parts(mover: TracedNode, node: TracedNode, place: int) -> bool:
+    """Return whether a node concatenates what another one reads by slices alone, as its input at a place."""
+    joins = made(flatten(mover.jaxprs[0]).results[0], "concatenate") is not None
+    bodies = node.bodies() if joins else ()
+    return joins and all(
+        e.name in ("slice", "index") for body in bodies for e in body.equations() if body.inputs[place] in e.inputs
+    )
+
+
+def _makers(slot: int, moves: Mapping[int, TracedNode]) -> list[TracedNode]:
+    """Return the moves that make the array of a slot, in their order."""
+    node = moves.get(slot)
+    return [] if node is None else [*(one for before in node.inputs for one in _makers(before, moves)), node]
+
+
 class _Tracer:
     def __init__(self, modes: Sequence[Program], variables: Avals, own_gradients: bool):
         self._modes, self._own_gradients = modes, own_gradients
@@ -120,7 +142,7 @@ class _Tracer:
         read = set().union(*(mode.read for mode in self._modes))
         states = {slot: name for name, slot in first.aux_slots.items() if slot not in self._names}
         together = zip(*(mode.steps for mode in self._modes), strict=True)
-        nodes = [self._node(steps, runs, read, states) for steps in together]
+        nodes = self._assembled([self._node(steps, runs, read, states) for steps in together])
         return Traced(self._names, nodes, first.output_slots, self._avals, head_grads)
 
     def _node(
@@ -153,6 +175,39 @@ class _Tracer:
             return with_own
         still = [self._traced(mode, one, inputs, places, True) for mode, one in zip(runs, steps, strict=True)]
         return replace(node_traced, jaxprs=tuple(still[: len(jaxprs)]))
+
+    def _assembled(self, nodes: Sequence[TracedNode]) -> list[TracedNode]:
+        """Return the nodes; what puts arrays together for a node that takes them apart again is inside of that node."""
+        readers = Counter(itertools.chain(*(node.inputs for node in nodes), self._first.output_slots))
+        once = [n for n in nodes if len(n.outputs) == len(n.jaxprs) == readers[n.outputs[0]] == 1 and not n.backward]
+        moves = {node.outputs[0]: node for node in once if _moves(flatten(node.jaxprs[0]))}
+        finished: list[TracedNode] = []
+        inside = set[int]()
+        for node in nodes:
+            for place, slot in enumerate(node.inputs):
+                if slot in moves and not node.backward and _joins_parts(moves[slot], node, place + 1):
+                    order = _makers(slot, moves)
+                    inside.update(mover.outputs[0] for mover in order)
+                    node = self._with_inside(node, place, order)
+            finished.append(node)
+        return [node for node in finished if inside.isdisjoint(node.outputs)]
+
+    def _with_inside(self, node: TracedNode, place: int, order: Sequence[TracedNode]) -> TracedNode:
+        """Return a node that makes one of its inputs by the nodes in order."""
+        made_inside = {mover.outputs[0] for mover in order}
+        first, *others = dict.fromkeys(slot for mover in order for slot in mover.inputs if slot not in made_inside)
+        inputs = (*node.inputs[:place], first, *node.inputs[place + 1 :], *others)
+
+        def with_inside(jaxpr: Any) -> Any:
+            def call(key: Any, *values: Any) -> list[Any]:
+                env = dict(zip(inputs, values, strict=True))
+                for one in order:
+                    (env[one.outputs[0]],) = jaxpr_as_fun(one.jaxprs[0])(key, *(env[slot] for slot in one.inputs))
+                return jaxpr_as_fun(jaxpr)(key, *(env[slot] for slot in node.inputs))
+
+            return jax.make_jaxpr(call)(self._key, *(self._avals[slot] for slot in inputs))
+
+        return replace(node, inputs=inputs, jaxprs=tuple(map(with_inside, node.jaxprs)))
 
     def _traced(
         self, running: Any, step: Step, inputs: Sequence[Any], places: Sequence[int], fixed: bool = False

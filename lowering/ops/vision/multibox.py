@@ -27,7 +27,8 @@ from symjax_nnvm.ops.vision import multibox as ops
 
 @lowers("_contrib_MultiBoxPrior", numbers=Numbers("The boxes are made with the program", axes=(2, 3)))
 def _multi_box_prior(p: ops.MultiBoxPriorParams, data: Array) -> Array:
-    return jnp.asarray(ops.prior_boxes(p, *data.shape[2:4]), data.dtype)[None]
+    height, width = data.shape[2:4]
+    return ops.prior_boxes(p, height, width, jnp).astype(data.dtype)[None]
 
 
 def _overlap(a: Sides, b: Sides) -> Array:

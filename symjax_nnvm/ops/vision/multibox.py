@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from symjax_nnvm.errors import InferenceError
@@ -39,8 +41,10 @@ class MultiBoxPriorParams(Params):
         return None
 
 
-def prior_boxes(p: MultiBoxPriorParams, h: int, w: int) -> np.ndarray:
-    """(h·w·k, 4): corners of the k anchors of every place of a map of h × w, in float32 as MXNet computes them."""
+def prior_boxes(p: MultiBoxPriorParams, h: int, w: int, xp: Any = np) -> Any:
+    """(h·w·k, 4): corners of the k anchors of every place of a map of h × w, in float32 as MXNet computes them.
+
+    xp: what has the functions of NumPy that place the anchors: each number is one sum or difference."""
     f = np.float32
     step_y, step_x = (f(1 / h), f(1 / w)) if min(p.steps) <= 0 else map(f, p.steps)
     centre_y = (np.arange(h, dtype=f) + f(p.offsets[0])) * step_y
@@ -49,10 +53,11 @@ def prior_boxes(p: MultiBoxPriorParams, h: int, w: int) -> np.ndarray:
     ratios = np.sqrt(np.asarray([*[p.ratios[0]] * len(p.sizes), *p.ratios[1:]], f))
     half_w = sizes * f(h) / f(w) * ratios / 2  # a square of the image is no square of the unit square
     half_h = sizes / ratios / 2
-    y, x = centre_y[:, None, None], centre_x[None, :, None]
-    sides = np.broadcast_arrays(x - half_w, y - half_h, x + half_w, y + half_h)
-    boxes = np.stack(sides, -1).reshape(-1, 4)
-    return np.clip(boxes, 0, 1) if p.clip else boxes
+    y, x, half_w, half_h = map(xp.asarray, (centre_y, centre_x, half_w, half_h))
+    y, x = y[:, None, None], x[:, None]
+    sides = xp.broadcast_arrays(x - half_w, y - half_h, x + half_w, y + half_h)
+    boxes = xp.stack(sides, -1).reshape(-1, 4)
+    return xp.clip(boxes, 0, 1) if p.clip else boxes
 
 
 def _prior_shapes(p: MultiBoxPriorParams, ins: Shapes, outs: Shapes):

@@ -19,6 +19,7 @@ import pytest
 import lowering
 import symjax_nnvm as nn
 from lowering import mx
+from lowering.source.equations import Body, Equation, Value, merge_equal
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import LoweringError
 from tests.lowering.source.networks import branches, lenet, residual, unrolled
@@ -242,7 +243,24 @@ def counted() -> Any:
     return sym.Group([*sym.contrib.foreach(step, sym.Variable("data"), sym.Variable("init"), name="loop")])
 
 
+def recurrent() -> Any:
+    """An LSTM as Gluon exports it: its weights are flattened and put together, for RNN to take them apart."""
+    names = [f"lstm_{cell}_{part}" for part in ("weight", "bias") for cell in ("i2h", "h2h")]
+    shapes = ((8, 3), (8, 2), (8,), (8,))
+    flat = [sym.Variable(name, shape=shape).reshape(-1) for name, shape in zip(names, shapes, strict=True)]
+    states = [sym.zeros((1, 4, 2), name=f"state{i}") for i in range(2)]
+    data, joined = sym.Variable("data"), sym.concat(*flat, dim=0)
+    return sym.RNN(data, joined, *states, mode="lstm", state_size=2, num_layers=1, name="cells")
+
+
 AS_WRITTEN = (
+    (recurrent(), {"data": (5, 4, 3)}, 'cells = rnn(params, "lstm", data, state0, state0)'),
+    (recurrent(), {"data": (5, 4, 3)}, 'p[f"{name}_h2h_weight"] @ part'),
+    (
+        sym.contrib.MultiBoxPrior(sym.Variable("data"), sizes=(0.2, 0.3), ratios=(1, 2, 0.5)),
+        {"data": (1, 8, 50, 50)},
+        "jnp.broadcast_to(numbers[:, None] - numbers_2, (50, 50, 4))",
+    ),
     (sym.argsort(sym.Variable("data"), axis=1), {"data": (2, 3)}, "jnp.argsort(x, axis=1, stable=True)"),
     (
         sym.pick(sym.Variable("data"), sym.Variable("at")),
@@ -292,6 +310,19 @@ def test_modules_have_what_a_person_would_write(net: Any, shapes: Any, text: str
     well_formed(source)
     assert text in source, source
     assert "dimension_numbers" not in source
+
+
+def test_equal_equations_are_those_with_equal_parameters():
+    data = Value((2,), np.float32)
+    tables = [np.arange(2000), np.arange(2000), np.arange(2000)]
+    tables[1][1000] = 0  # which NumPy leaves out of a text
+    results = [Value((2,), np.float32) for _ in range(5)]
+    for result, params in zip(results, [*({"table": table} for table in tables), {"n": 1}, {"n": 1}], strict=True):
+        result.made_by = Equation("f", [data], [result], params)
+    body = Body([data], [*results])
+    merge_equal(body, {})
+    assert len({*map(id, body.results[:3])}) == 3
+    assert body.results[3] is body.results[4]
 
 
 @mx.operator.register("printed_doubled")

@@ -9,16 +9,14 @@ import jax
 import numpy as np
 import pytest
 
-import lowering
 from symjax_nnvm.errors import NNVMError
-from symjax_nnvm.ir.attributes import FGradient
 from symjax_nnvm.symbol.symbol import Symbol
 from tests.cases import Case
+from tests.lowering.source.operators import both, widened
 from tests.support import ladder
 from tests.support.printed import Child
 from tests.support.traced import evaluated
 
-KEY = jax.random.key(7)
 CASES = [case for _, case in ladder.all_cases()]
 _firsts: dict[str, Case] = {}
 for _case in CASES:
@@ -50,10 +48,6 @@ def failures(child: Child, cases: list[Case]) -> list[str]:
     return [f"{case.id}: {wrong}" for case in cases if (wrong := failure(child, case))]
 
 
-NO_DERIVATIVE = ("there is no derivative", "the derivative does not exist")
-"""What cases say whose gradient is JAX's choice: elements that tie, corners."""
-
-
 def failure(child: Child, case: Case) -> str:
     """Return what is wrong with a case's module. Numbers that differ in float32 by more than the rounding of the
     largest result may have lost their digits where others cancel: those are as ours in float64."""
@@ -61,41 +55,22 @@ def failure(child: Child, case: Case) -> str:
     args, aux = ladder.arrays(case, symbol)
     wrong = compared(child, case, symbol, args, aux)
     if wrong.endswith("other numbers"):
-        args, aux = ({name: widened(value) for name, value in arrays.items()} for arrays in (args, aux))
+        args, aux = map(widened, (args, aux))
         with jax.enable_x64(True):
             wrong = compared(child, case, symbol, args, aux) and wrong
     return wrong
 
 
-def widened(array: Any) -> Any:
-    return array.astype("float64") if array.dtype.name == "float32" else array
-
-
 def compared(child: Child, case: Case, symbol: Symbol, args: dict[str, Any], aux: dict[str, Any]) -> str:
-    shapes = {name: value.shape for name, value in args.items()}
-    dtypes = {name: value.dtype.name for name, value in args.items()}
     try:
-        source = lowering.to_source(symbol, aux=aux, shapes=shapes, dtypes=dtypes)
+        found = both(child, case, symbol, args, aux, evaluated)
     except NNVMError as error:
         return "" if "cannot be printed" in str(error) and case.op in REFUSED else str(error)
-    options: dict[str, Any] = {"train": case.is_train} if "train=False" in source else {}
-    options |= {"seed": 7} if "key=None" in source else {}
-    is_derivative = not any(words in case.not_derivative for words in NO_DERIVATIVE)
-    names = ladder.wrt(case, symbol) if FGradient.get(symbol.outputs[0].node.op) and is_derivative else []
-    expected, _ = evaluated(lowering.to_jax(symbol, is_train=case.is_train, platform="any"), args, aux, KEY)
-    heads = case.head_grads([array.shape for array in expected]) if names else None
-    try:
-        data = [args[name] for name in symbol.list_arguments()]
-        outputs, _, grads = child.run(source, aux, data, heads=heads, **options)
     except AssertionError as error:
         return str(error).splitlines()[0]
-    if wrong := difference(outputs, expected):
+    if wrong := difference(found.outputs, found.expected):
         return wrong
-    if not names:
-        return ""
-    ours = evaluated(lowering.grad_fn(symbol, names, platform="any", is_train=case.is_train), args, aux, KEY, heads)[1]
-    printed = dict(zip([*sorted(aux), *symbol.list_arguments()], grads or (), strict=True))
-    wrong = difference([printed[name] for name in names], [ours[name] for name in names])
+    wrong = difference(found.gradients, found.expected_gradients)
     return wrong and f"gradient: {wrong}"
 
 
