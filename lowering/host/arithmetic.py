@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -101,19 +102,28 @@ _FAR = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.005739
 """Polynomials for the inverse of erf in single precision (Giles, "Approximating the erfinv function", 2010)."""
 
 
+def _polynomial(coefficients: Sequence[float], x: Any) -> Any:
+    """Return the values of a polynomial, whose highest power comes first, in the dtype of an array."""
+    value = np.full_like(x, coefficients[0])
+    for coefficient in coefficients[1:]:
+        value *= x
+        value += x.dtype.type(coefficient)
+    return value
+
+
 @evaluates("erf_inv")
 def _erf_inv(equation: Equation) -> Arrays:
     dtype = dtype_of(equation.outvars[0])
     require(dtype.itemsize < 8)
 
     def inverse(x: Any) -> Any:
-        w = -np.log1p(-x * x)
-        is_near = w < 5
-        w = np.where(is_near, w - np.float32(2.5), np.sqrt(w) - np.float32(3))
-        value = np.where(is_near, np.float32(_NEAR[0]), np.float32(_FAR[0]))
-        for near, far in zip(_NEAR[1:], _FAR[1:], strict=True):
-            value = np.where(is_near, np.float32(near), np.float32(far)) + value * w
-        return np.where(np.abs(x) == 1, x * np.float32(np.inf), value * x)
+        x = np.asarray(x)
+        w = np.ravel(-np.log1p(-x * x))
+        value = _polynomial(_NEAR, w - np.float32(2.5))
+        far = np.flatnonzero(~(w < 5))
+        value[far] = _polynomial(_FAR, np.sqrt(w[far]) - np.float32(3))
+        value[np.isinf(w)] = np.inf
+        return value.reshape(x.shape) * x
 
     return in_single(inverse, dtype)
 

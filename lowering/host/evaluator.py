@@ -46,7 +46,7 @@ and its like are no slower than XLA's where NumPy has them for AVX-512, and so m
 _TURNS = 16
 """The expected number of turns of a loop without a fixed number."""
 
-for _rows in ("arithmetic", "threefry_bits", "indexing", "reductions", "shapes"):
+for _rows in ("arithmetic", "convolved", "threefry_bits", "indexing", "reductions", "shapes"):
     importlib.import_module(f"lowering.host.{_rows}")
 
 

@@ -12,8 +12,8 @@ from lowering.host.placed import empty
 from lowering.host.primitives import Arrays, Equation, dtype_of, evaluates, is_floating, require
 
 
-def _accumulator(dtype: np.dtype[Any]) -> Any:
-    """Return the dtype that sums are computed in: more precise than half."""
+def accumulator(dtype: np.dtype[Any]) -> Any:
+    """The dtype that sums are computed in: more precise than half."""
     return np.float32 if is_floating(dtype) and dtype.itemsize < 4 else dtype
 
 
@@ -35,7 +35,7 @@ def _sum(equation: Equation) -> Arrays:
     axes, dtype = tuple(equation.params["axes"]), dtype_of(equation.outvars[0])
     reduce = np.sum if equation.primitive.name == "reduce_sum" else np.prod  # pyright: ignore
     require(dtype.kind != "b")
-    wide = _accumulator(dtype)
+    wide = accumulator(dtype)
     return lambda x: np.asarray(reduce(x, axes, dtype=wide)).astype(dtype, copy=False)
 
 
@@ -71,7 +71,7 @@ def _cumulative(equation: Equation) -> Arrays:
     function = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummin": np.minimum}[
         equation.primitive.name  # pyright: ignore
     ].accumulate
-    wide = _accumulator(dtype)
+    wide = accumulator(dtype)
 
     def accumulate(x: Any) -> Any:
         x = np.flip(x, axis) if is_reverse else x
@@ -84,7 +84,7 @@ def _cumulative(equation: Equation) -> Arrays:
 # -- windows -----------------------------------------------------------------------------------------------------------
 
 
-def _spread(x: Any, padding: Any, dilation: Any, value: Any) -> Any:
+def spread(x: Any, padding: Any, dilation: Any, value: Any) -> Any:
     """Return an array with elements between its own, and around them; negative padding cuts."""
     sizes = [(size - 1) * step + 1 if size else 0 for size, step in zip(x.shape, dilation, strict=True)]
     if any(step > 1 for step in dilation):
@@ -98,7 +98,7 @@ def _spread(x: Any, padding: Any, dilation: Any, value: Any) -> Any:
     return x[cuts]
 
 
-def _windows(x: Any, sizes: Any, strides: Any, dilation: Any) -> Any:
+def windows(x: Any, sizes: Any, strides: Any, dilation: Any) -> Any:
     """Return the windows of an array: its axes are those of places, then those within a window."""
     reach = [(size - 1) * step + 1 for size, step in zip(sizes, dilation, strict=True)]
     counts = [max(0, (size - r) // s + 1) for size, r, s in zip(x.shape, reach, strides, strict=True)]
@@ -117,10 +117,10 @@ def _reduce_window(equation: Equation) -> Arrays:
         "min": (np.minimum, _highest(dtype)),
     }[kind]
     rows = [*zip(params["window_dimensions"], params["window_strides"], params["window_dilation"], strict=True)]
-    wide, counts = _accumulator(dtype), tuple(equation.outvars[0].aval.shape)
+    wide, counts = accumulator(dtype), tuple(equation.outvars[0].aval.shape)
 
     def reduced(x: Any) -> Any:
-        result = _spread(x, params["padding"], params["base_dilation"], first).astype(wide, copy=False)
+        result = spread(x, params["padding"], params["base_dilation"], first).astype(wide, copy=False)
         for axis, ((size, stride, step), count) in enumerate(zip(rows, counts, strict=True)):
             span = max(0, (count - 1) * stride + 1)
             parts = [result[(slice(None),) * axis + (slice(i * step, i * step + span, stride),)] for i in range(size)]
@@ -187,7 +187,7 @@ def _multiply_blocks(left: Any, right: Any, result: Any, high: int, deep: int, w
 
 def _multiplied(left: Any, right: Any, dtype: np.dtype[Any]) -> Any:
     """Return products of matrices, (…, m, k) with (…, k, n)."""
-    wide = _accumulator(dtype)
+    wide = accumulator(dtype)
     left, right = left.astype(wide, copy=False), right.astype(wide, copy=False)
     return product(left, right).astype(dtype, copy=False)
 
@@ -214,109 +214,3 @@ def _dot_general(equation: Equation) -> Arrays:
 
     vars(multiply).update(elements=of_products * prod(shape) * count)
     return multiply
-
-
-_COLUMNS = 1 << 19
-"""Elements of the columns that are multiplied at once: they stay in a cache. Milliseconds of 18 convolutions with 2^18,
-2^19 and 2^20: 330, 300 and 318."""
-
-
-@evaluates("conv_general_dilated")
-def _convolution(equation: Equation) -> Arrays:
-    params = equation.params
-    numbers = params["dimension_numbers"]
-    of_batches = params["batch_group_count"]  # samples are in groups that have filters of their own
-    groups = params["feature_group_count"] * of_batches
-    dtype = dtype_of(equation.outvars[0])
-    is_spread = any(step > 1 for step in params["lhs_dilation"])
-    multiplied = _sums_of_places if is_spread else _products_of_windows
-    back = np.argsort(numbers.out_spec)
-
-    def convolve(data: Any, weight: Any) -> Any:
-        data, weight = np.transpose(data, numbers.lhs_spec), np.transpose(weight, numbers.rhs_spec)
-        n, per_group = data.shape[0] // of_batches, groups // of_batches
-        data = data.reshape(of_batches, n, per_group, weight.shape[1], *data.shape[2:])
-        data = data.swapaxes(0, 1).reshape(n, groups, *data.shape[3:])
-        weight = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
-        result = multiplied(data, weight, params, _accumulator(dtype), dtype)
-        result = result.reshape(groups * weight.shape[1], *result.shape[2:]).swapaxes(0, 1)
-        return np.transpose(result, back)
-
-    weight, result = equation.invars[1].aval, equation.outvars[0].aval
-    filters = weight.shape[numbers.rhs_spec[0]]
-    if is_spread:
-        data = equation.invars[0].aval
-        columns = (
-            prod(data.shape)
-            // max(1, data.shape[numbers.lhs_spec[1]])
-            * prod(weight.shape)
-            // max(1, weight.shape[numbers.rhs_spec[1]])
-        )
-    else:
-        columns = groups * prod(result.shape) // max(1, filters) * prod(weight.shape) // max(1, filters)
-    vars(convolve).update(elements=2 * columns)
-    return convolve
-
-
-def _products_of_windows(data: Any, weight: Any, params: Any, wide: Any, dtype: Any) -> Any:
-    """Return a convolution as products of filters with the windows of the data.
-
-    data: (samples, groups, channels, …). weight: (groups, filters, channels, …). Returns (groups, filters, samples, …).
-    """
-    n, (groups, filters, channels), kernel = data.shape[0], weight.shape[:3], weight.shape[3:]
-    nothing, ones = [(0, 0)] * 3, (1, 1, 1)
-    padded = _spread(data, [*nothing, *params["padding"]], (1,) * data.ndim, np.zeros((), data.dtype)[()])
-    kernels = weight.reshape(groups, filters, channels, prod(kernel)).astype(wide, copy=False)
-    steps, dilation = (*ones, *params["window_strides"]), (*ones, *params["rhs_dilation"])
-    windows = _windows(padded, (*ones, *kernel), steps, dilation)
-    windows = windows.reshape(*windows.shape[: 3 + len(kernel)], *kernel)
-    places = windows.shape[3 : 3 + len(kernel)]
-    axes, last = [*range(windows.ndim)], 3 + len(kernel)
-    rows_are_taps = places[-1] >= kernel[-1]
-    order = [1, 2, *axes[last:], 0, *axes[3:last]] if rows_are_taps else [1, 0, *axes[3:last], 2, *axes[last:]]
-    # A gradient of a weight has windows as large as the data, and few places: channels of all samples at once.
-    elements = max(1, groups * prod(places) * prod(kernel))
-    deep = max(1, channels if rows_are_taps else min(channels, _COLUMNS // max(1, elements * n)))
-    at_once = max(1, _COLUMNS // (elements * deep))
-    result = empty((groups, filters, n, *places), dtype)
-    for first in range(0, n, at_once):
-        count = min(at_once, n - first) * prod(places)
-        sums: Any = None
-        for channel in range(0, max(1, channels), deep):
-            filtered = kernels[:, :, channel : channel + deep]
-            taps = prod(filtered.shape[2:])
-            columns = windows[first : first + at_once, :, channel : channel + deep].transpose(order)
-            columns = columns.reshape((groups, taps, count) if rows_are_taps else (groups, count, taps))
-            columns = columns.astype(wide, copy=False)
-            products = product(
-                filtered.reshape(groups, filters, taps), columns if rows_are_taps else columns.swapaxes(1, 2)
-            )
-            sums = products if sums is None else np.add(sums, products, out=sums)
-        result[:, :, first : first + at_once] = sums.reshape(groups, filters, -1, *places)
-    return result
-
-
-def _sums_of_places(data: Any, weight: Any, params: Any, wide: Any, dtype: Any) -> Any:
-    """Return the same for dilated data: each element is multiplied with all taps, and the products are added at their
-    places. The zeros between elements are skipped."""
-    n, (groups, filters, channels), kernel, sizes = data.shape[0], weight.shape[:3], weight.shape[3:], data.shape[3:]
-    apart, inside = params["lhs_dilation"], params["rhs_dilation"]
-    reach = [(size - 1) * step for size, step in zip(kernel, inside, strict=True)]
-    spans = [max(0, (size - 1) * step + 1) for size, step in zip(sizes, apart, strict=True)]
-    kernels = np.moveaxis(weight, 2, -1).reshape(groups, -1, channels).astype(wide, copy=False)
-    sums = np.zeros((groups, filters, n, *[span + more for span, more in zip(spans, reach, strict=True)]), wide)
-    at_once = max(1, _COLUMNS // max(1, kernels.shape[1] * groups * prod(sizes)))
-    for first in range(0, n, at_once):
-        part = data[first : first + at_once]
-        columns = np.moveaxis(part, 0, 2).reshape(groups, channels, -1).astype(wide, copy=False)
-        products = product(kernels, columns).reshape(groups, filters, *kernel, len(part), *sizes)
-        for tap in np.ndindex(*kernel):
-            places = [
-                slice(more - at * step, more - at * step + span, between)
-                for at, more, step, span, between in zip(tap, reach, inside, spans, apart, strict=True)
-            ]
-            sums[(slice(None), slice(None), slice(first, first + at_once), *places)] += products[:, :, *tap]
-    around = [(low - more, high - more) for (low, high), more in zip(params["padding"], reach, strict=True)]
-    whole = _spread(sums, [(0, 0)] * 3 + around, (1,) * sums.ndim, sums.dtype.type(0))
-    steps = tuple(slice(None, None, step) for step in params["window_strides"])
-    return whole[(..., *steps)].astype(dtype, copy=False)

@@ -34,15 +34,21 @@ def threefry(key: Any, first: Any, second: Any) -> tuple[Any, Any]:
     return x, y
 
 
+def key_from(words: Any, start: int) -> Any:
+    """A key whose numbers begin with the one that `start` others come before."""
+    return np.array([*words, start >> 32, start & 0xFFFFFFFF], np.uint32)
+
+
 def _counted(key: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
     """Return two words for each element of a shape."""
+    begin = (int(key[2]) << 32 | int(key[3])) if len(key) == 4 else 0
     count = prod(shape)
-    if count <= _AT_ONCE:
-        first, second = threefry(key, np.zeros(count, np.uint32), np.arange(count, dtype=np.uint32))
+    if begin + count <= _AT_ONCE:
+        first, second = threefry(key, np.zeros(count, np.uint32), np.arange(begin, begin + count, dtype=np.uint32))
         return first.reshape(shape), second.reshape(shape)
     words = np.empty((2, count), np.uint32)
     for start in range(0, count, _AT_ONCE):
-        counts = np.arange(start, min(start + _AT_ONCE, count), dtype=np.uint64)
+        counts = np.arange(begin + start, begin + min(start + _AT_ONCE, count), dtype=np.uint64)
         high, low = (counts >> np.uint64(32)).astype(np.uint32), counts.astype(np.uint32)
         words[:, start : start + _AT_ONCE] = threefry(key, high, low)
     return words[0].reshape(shape), words[1].reshape(shape)

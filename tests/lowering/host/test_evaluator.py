@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from lowering.host import reductions
+from lowering.host import convolved, reductions
 from lowering.host.evaluator import as_numpy, evaluator_of
 from lowering.host.placed import empty, owned, placed
 from lowering.host.primitives import NotEvaluated
@@ -47,6 +47,7 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
     "right shifts": (lax.shift_right_logical, [np.full(6, -5, np.int32), SHIFTS]),
     "right shifts with the sign": (lax.shift_right_arithmetic, [np.full(6, -5, np.int32), SHIFTS]),
     "whole powers": (lambda x: (lax.integer_pow(x, 5), lax.integer_pow(x, -3), lax.integer_pow(x, 0)), [SQUARE + 1]),
+    "where erf is a number": (lax.erf_inv, [np.linspace(-1.5, 1.5, 13, dtype="f").reshape(1, 13)]),
     "zeros ahead": (lax.clz, [INTEGERS]),
     "one of four cases": (lambda i, *x: lax.select_n(i, *x), [SHIFTS[:2], *[np.full(2, i) for i in range(4)]]),
     "padding between and off": (lambda x: lax.pad(x, 9.0, [(-1, 2, 1), (1, -3, 0)]), [SQUARE]),
@@ -148,7 +149,7 @@ def test_equal_equations_are_computed_once():
 
 def test_gradients_of_weights_are_sums_over_parts_of_the_samples(monkeypatch: pytest.MonkeyPatch):
     """The windows are as large as the data: parts of them are multiplied at once, and their products added."""
-    monkeypatch.setattr(reductions, "_COLUMNS", 100)
+    monkeypatch.setattr(convolved, "_COLUMNS", 100)
     rng = np.random.default_rng(0)
     data, heads = (rng.normal(size=shape).astype("f") for shape in ((5, 3, 6, 7), (5, 4, 6, 7)))
     convolve: Any = functools.partial(
@@ -159,6 +160,43 @@ def test_gradients_of_weights_are_sums_over_parts_of_the_samples(monkeypatch: py
     )
     (result,) = evaluator_of(jax.make_jaxpr(convolve)(data, heads))(data, heads)
     np.testing.assert_allclose(result, convolve(data, heads), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("params", "data", "weight"),
+    [
+        ({"window_strides": (2, 1), "padding": [(1, 0), (2, 1)]}, (2, 3, 9, 8), (4, 3, 3, 3)),
+        ({"window_strides": (1, 1), "padding": [(2, 2), (1, 1)], "lhs_dilation": (2, 2)}, (2, 3, 5, 4), (4, 3, 3, 3)),
+        (
+            {"window_strides": (1, 1), "padding": [(0, 0), (0, 0)], "dimension_numbers": ("NHWC", "IOHW", "CNHW")},
+            (2, 9, 8, 3),
+            (3, 4, 3, 3),
+        ),
+    ],
+)
+def test_a_large_convolution_is_compiled_alone_when_its_calls_have_cost_that(
+    monkeypatch: pytest.MonkeyPatch, params: Any, data: tuple[int, ...], weight: tuple[int, ...]
+):
+    monkeypatch.setattr(convolved, "_SMALLEST", 1)
+    rng = np.random.default_rng(0)
+    operands = [rng.normal(size=shape).astype("f") for shape in (data, weight)]
+    convolve: Any = functools.partial(lax.conv_general_dilated, **params)
+    closed = jax.make_jaxpr(convolve)(*operands)
+    alone = convolved._alone(closed.jaxpr.eqns[0])
+    assert alone is not None
+    assert alone is convolved._alone(closed.jaxpr.eqns[0]), "equal convolutions share a program"
+    evaluator = evaluator_of(closed)
+    monkeypatch.setattr(convolved, "_PRODUCTS", 2 * alone._products)
+    alone._spent = 0
+    results = [evaluator(*operands)[0]]
+    assert alone._compiled is None
+    results.append(evaluator(*operands)[0])
+    assert alone._compiled is not None
+    assert alone._kept.bytes > 0
+    alone._kept.forget()
+    results.append(evaluator(*operands)[0])
+    for result in results:
+        np.testing.assert_allclose(result, convolve(*operands), rtol=1e-5, atol=1e-5)
 
 
 def test_large_results_are_taken_over_and_parts_are_copied():

@@ -17,6 +17,7 @@ import pytest
 import lowering
 import symjax_nnvm as nn
 from lowering import initializer as init
+from lowering.host import threefry_bits
 from lowering.initializer import drawn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, InitializerError
@@ -311,3 +312,21 @@ def test_numbers_are_those_of_a_draw_of_the_very_shape(impl: str, shape: tuple[i
         (drawn._normal("w", key, shape, 0.1), jax.random.normal(key, shape, "f")),
     ):
         np.testing.assert_array_equal(made, np.asarray(expected) * np.float32(0.1))
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (3, 5), (1500,), (2048, 3)])
+def test_numpy_draws_the_same_numbers_in_parts(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]):
+    monkeypatch.setattr(drawn, "_PART", 2048)
+    key = jax.random.key(7)
+    made = drawn._uniform("w", key, shape, 0.1)
+    np.testing.assert_array_equal(made, np.asarray(jax.random.uniform(key, shape, "f", -1, 1)) * np.float32(0.1))
+    made = drawn._normal("w", key, shape, 0.1)
+    np.testing.assert_allclose(made, np.asarray(jax.random.normal(key, shape, "f")) * np.float32(0.1), atol=1e-6)
+
+
+def test_counts_go_on_beyond_32_bits():
+    begin = (1 << 33) + (1 << 32) - 3
+    first, second = threefry_bits._counted(threefry_bits.key_from([5, 6], begin), (6,))
+    places = np.arange(begin, begin + 6)
+    words = threefry_bits.threefry(np.array([5, 6], "u4"), (places >> 32).astype("u4"), places.astype("u4"))
+    np.testing.assert_array_equal([first, second], words)
