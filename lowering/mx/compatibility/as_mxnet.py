@@ -110,12 +110,19 @@ class _SubmoduleLoader(Loader):
         """Load as `importlib.abc.Loader` does: the import ends with what `sys.modules` has.
 
         Submodules that have another name here are registered, too: Python looks for none below a module that is a file.
+        So are those whose package has something else under their name, such as the function `alexnet`: Python would put
+        the module in its place.
         """
         sys.modules[module.__name__] = self.module
         inside = module.__name__.removeprefix(f"{_NAME}.") + "."
         for name in _SUBMODULES:
             if name.startswith(inside):
                 sys.modules[f"{_NAME}.{name}"] = _submodule(name)
+        if isinstance(self.module, ModuleType) and self.module.__spec__ is not None:
+            for name, value in vars(self.module).items():
+                path = f"{self.module.__spec__.name}.{name}"
+                if path in sys.modules and value is not sys.modules[path]:
+                    sys.modules[f"{module.__name__}.{name}"] = sys.modules[path]
 
 
 def _submodule(name: str) -> Any:

@@ -79,6 +79,7 @@ mx.install()
 import mxnet
 from mxnet.gluon.model_zoo.vision.alexnet import AlexNet
 
+assert mx.gluon.model_zoo.vision.alexnet is mxnet.gluon.model_zoo.vision.get_model.__globals__["_MODELS"]["alexnet"]
 block = mx.gluon.nn.Dense(2)
 print(mx.__name__, mx.nd.__name__, mx.sym.__name__, mx.kv.__name__, mx.gluon.nn.__name__)
 values = [block, block.weight, block.params, mx.nd.ones(1), mx.sym.var("x"), mx.optimizer.SGD(), mx.metric.Accuracy()]
