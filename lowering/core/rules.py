@@ -60,7 +60,8 @@ class Numbers(NamedTuple):
 
     def are_missing(self, shape: Sequence[int]) -> bool:
         """Return whether a size that has to be a number was left open."""
-        return any(is_open(shape[axis]) for axis in (range(len(shape)) if self.axes is None else self.axes))
+        axes = range(len(shape)) if self.axes is None else self.axes
+        return any(is_open(shape[axis]) for axis in axes if -len(shape) <= axis < len(shape))
 
 
 @dataclass(frozen=True)

@@ -954,7 +954,7 @@ def _prepare(
         try:
             built = function(*symbols, **named)
         except NotASymbolError as error:
-            raise _not_an_array(error) from None
+            raise _not_an_array(error, dialect) from None
         if (
             dialect == CLASSIC
             and not arrays
@@ -1005,11 +1005,12 @@ def _of_other_dialect(function: Callable[..., Any], array: NDArray) -> SymbolTyp
     return SymbolTypeError(problem, fix=fix)
 
 
-def _not_an_array(error: NotASymbolError) -> NotAnArrayError:
-    """Return the error for a value in the place of an array."""
+def _not_an_array(error: NotASymbolError, dialect: str) -> NotAnArrayError:
+    """Return the error for a value in the place of an array of a dialect."""
     listed = isinstance(error.value, list | tuple) and any(isinstance(item, Symbol) for item in error.value)
     shown = f"a {type(error.value).__name__} of arrays" if listed else repr(error.value)[:80]
-    fix = "Pass them one by one: op(*arrays)." if listed else "mx.nd.array(value) makes one."
+    one = f"mx.{'np' if dialect == NUMPY else 'nd'}.array(value) makes one."
+    fix = "Pass them one by one: op(*arrays)." if listed else one
     return NotAnArrayError(f"{error.argument} must have NDArray type, but got {shown}", fix=fix)
 
 

@@ -281,6 +281,7 @@ def part_of(base: Any, key: Any) -> View:
         size = 1 if entry is None else next(sizes)
         if not isinstance(entry, int):
             shape.append(1 if entry is None else len(range(*entry.indices(size))))
+    key = key if shape else (*key, ...)  # NumPy gives an array without axes, which can be written, not a number
     return View(base, tuple(shape), lambda whole: item(whole, key), lambda whole, part: put(whole, key, part))
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from lowering.mx.accepted_types import ContextLike, DType, ShapeLike
+from lowering.mx.ndarray.array import NotAnArrayError
 from lowering.mx.numpy.elementwise import apply_unary
 from lowering.mx.numpy.operators import DialectValueError, Operators, UnsupportedError
 from symjax_nnvm.ir.op import Op
@@ -214,20 +216,49 @@ def multinomial(op: Operators, n: int, pvals: Any, size: ShapeLike | None = None
     return op("_npi_multinomial", n=n, pvals=tuple(pvals), size=size)
 
 
+def _as_sizes(size: Any) -> tuple[int, ...]:
+    """Return a shape as a tuple. Raises DialectValueError for what is none."""
+    sizes = () if size is None else tuple(size) if isinstance(size, list | tuple) else (size,)
+    if any(not isinstance(number, int | np.integer) or number < 0 for number in sizes):
+        raise DialectValueError("The size is no shape", expected="a whole number ≥ 0, or a tuple of them", got=size)
+    return sizes
+
+
+def _require_moments(op: Operators, mean: Any, cov: Any) -> None:
+    """Raise NotAnArrayError for a mean or a covariance that is no array, or no symbol."""
+    for name, value in (("mean", mean), ("cov", cov)):
+        if not isinstance(value, op.kind):
+            kind = "Symbol" if op.symbolic else "NDArray"
+            fix = "" if op.symbolic else "np.array(value) makes one."
+            raise NotAnArrayError(f"Argument {name} must have {kind} type, but got {value!r:.80}", fix=fix)
+
+
+def _shape_of_vectors(mean: Any, cov: Any) -> tuple[int, ...]:
+    """Return the shape of the vectors of a distribution. Raises DialectValueError where the moments have none."""
+    got = f"mean {mean.shape}, cov {cov.shape}"
+    if mean.ndim and cov.ndim > 1 and mean.shape[-1:] * 2 == cov.shape[-2:]:
+        with suppress(ValueError):
+            return np.broadcast_shapes(mean.shape, cov.shape[:-1])
+    expected = "mean (…, n), cov (…, n, n), whose other axes are broadcast"
+    raise DialectValueError("A mean and a covariance do not fit", expected=expected, got=got)
+
+
 def multivariate_normal(
     op: Operators, mean: Any, cov: Any, size: ShapeLike | None = None, check_valid: Any = None, tol: Any = None
 ) -> Any:
     """Vectors of a normal distribution with this mean and covariance."""
     if check_valid is not None or tol is not None:
-        raise UnsupportedError("Parameters check_valid and tol are not supported")
-    sizes = () if size is None else (size,) if isinstance(size, int) else tuple(size)
+        fix = "Leave them out: a covariance that is not positive definite gives NaN."
+        raise UnsupportedError("Parameters check_valid and tol are not supported", fix=fix)
+    sizes = _as_sizes(size)
+    _require_moments(op, mean, cov)
+    shape = () if op.symbolic else _shape_of_vectors(mean, cov)
     root = op("_npi_cholesky", cov)
     if op.symbolic:  # which has no shapes yet: zeros in that of the vectors
         zeros = op("_npi_multiply_scalar", op("_npi_add", mean, op("_np_sum", cov, axis=-1)), scalar=0.0)
         drawn_numbers = drawn(op, "normal_n", {"loc": zeros, "scale": 1.0}, sizes)
         standard = op("_npi_expand_dims", op("_cast_like", drawn_numbers, root), axis=-1)
         return op("_npi_add", mean, op("_np_squeeze", op("_npi_matmul", root, standard), axis=-1))
-    shape = np.broadcast_shapes(mean.shape, cov.shape[:-1])
     standard = normal(op, size=(*sizes, *shape, 1), dtype=cov.dtype, ctx=mean.ctx)
     return mean + op("_npi_matmul", root, standard)[..., 0]
 

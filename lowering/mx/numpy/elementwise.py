@@ -17,6 +17,7 @@ from lowering.mx.numpy.operators import (
     require_array,
     unsupported,
 )
+from lowering.mx.tape import recording
 from symjax_nnvm.errors import CutNumberWarning, SymbolTypeError
 from symjax_nnvm.ir.source_info import warn_caller
 
@@ -174,7 +175,7 @@ def _check_ufunc(name: str, arguments: dict[str, Any]) -> None:
             raise UnsupportedError(f"{name}: {key}={value!r} is not supported", expected=repr(_UFUNC_DEFAULTS[key]))
 
 
-def _rounded(op: Operators, x: Any, decimals: int = 0, out: Any = None, **kwargs: Any) -> Any:
+def _rounded(op: Operators, x: Any, decimals: int = 0, out: Any = None) -> Any:
     """Each element rounded to a number of decimals, half to even."""
     if is_number(x):
         return np.around(x, decimals)
@@ -238,6 +239,9 @@ def where(op: Operators, condition: Any, x: Any = None, y: Any = None) -> Any:
 def nonzero(op: Operators, a: Any) -> Any:
     """The indices of the elements that are not zero, an array for each axis."""
     require_array(a)
+    if recording.is_recording() and a.entry is not None:  # its gradient is zero
+        places = op("_npx_nonzero", a if a.ndim else a.reshape((1,)))
+        return tuple(places[:, axis] for axis in range(places.shape[1]))
     return tuple(from_host(indices, a.ctx) for indices in np.nonzero(np.atleast_1d(np.asarray(a))))
 
 

@@ -123,7 +123,7 @@ class Methods:
         """Each element, or the nearest bound."""
         return elementwise.clip(self._op, self, min, max, out)
 
-    def round(self, decimals: int = 0, out: Any = None, **kwargs: Any) -> Self:
+    def round(self, decimals: int = 0, out: Any = None) -> Self:
         """Each element rounded to a number of decimals."""
         return elementwise.FUNCTIONS["round"](self._op, self, decimals, out)
 

@@ -199,9 +199,9 @@ hanning, hamming, blackman = map(_window, ("hanning", "hamming", "blackman"))
 
 
 def genfromtxt(*args: Any, **kwargs: Any) -> Any:
-    """The numbers of a text file, by default in float32, as `numpy.genfromtxt` reads them."""
-    kwargs["dtype"] = _dtype(kwargs.get("dtype"))
-    return array(np.genfromtxt(*args, **kwargs), ctx=kwargs.pop("ctx", None))
+    """The numbers of a text file, by default in float64, as `numpy.genfromtxt` reads them. ctx: where they go."""
+    ctx = kwargs.pop("ctx", None)
+    return array(np.genfromtxt(*args, **kwargs), ctx=ctx)
 
 
 def meshgrid(*xi: Any, **kwargs: Any) -> list[Any]:

@@ -75,7 +75,7 @@ def normalise_batch(
     """(output, mean and variance in use, new moving mean and variance)."""
     axis = normal_axis(p.axis, data.ndim)
     x = data.astype(moving_mean.dtype)
-    if is_train and not p.use_global_stats:
+    if is_train and not p.use_global_stats and 0 not in x.shape:  # no element has a mean
         mean, variance = batch_moments(x, axis, platform, mesh)
         new_mean = moving_mean * p.momentum + mean * (1 - p.momentum)
         new_var = moving_var * p.momentum + variance * (1 - p.momentum)

@@ -131,4 +131,4 @@ def _zipfian_candidates(key: Array, range_max: int, count: int) -> tuple[Array, 
 
 @lowers("_shuffle", needs=("key",), numbers=Numbers("JAX draws an order of a known length alone", axes=(0,)))
 def _shuffle(p: Any, data: Array, *, key: Array) -> Array:
-    return random.permutation(key, data, axis=0)
+    return random.permutation(key, data, axis=0) if data.ndim else data
