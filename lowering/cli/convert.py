@@ -132,14 +132,14 @@ class _Floats(ModelFiles):
 
 
 def _format_of(out: Path) -> str:
-    """Return the format of OUT's suffix; MXNet's for a prefix, which may end in a version, as `mobilenet1.0` does.
+    """Return the format of OUT's suffix; MXNet's for a prefix, which may hold a version, as `mobilenet1.0_int8` does.
 
     Raises InputError for a suffix of no format.
     """
     suffix = out.suffix.lower()
     if suffix in _PROGRAMS:
         return suffix.removeprefix(".")
-    if not suffix.strip(".0123456789") or _MXNET_NAME.fullmatch(out.name):
+    if suffix[1:2].isdecimal() or not suffix.strip(".") or _MXNET_NAME.fullmatch(out.name):
         return MXNET.name
     row = format_of_name(out)
     if row is not None and row.write is not None and row is not MXNET:

@@ -442,7 +442,15 @@ class RuleOptimizer(Optimizer):
             [*weights, *grads, *(slot for arrays in all_slots for slot in arrays)],
             "A weight, gradient or state of an optimiser",
         )
-        for weight, grad, arrays in zip(weights, grads, all_slots, strict=True):
+        for index, weight, grad, arrays in zip(indices, weights, grads, all_slots, strict=True):
+            if issubclass(weight.dtype, np.integer):
+                name = getattr(self.param_dict.get(index), "name", self.idx2name.get(index, index))
+                raise CallError(
+                    f"{type(self).__name__} changes floats alone: {name!r} cannot be trained",
+                    got=weight.dtype.__name__,
+                    fix="A network of 8-bit integers is trained as the one of floats: symjax_nnvm.Model(net, args, aux)"
+                    ".dequantized(). With grad_req='null' a parameter stays as it is.",
+                )
             if any(array.context is not weight.context for array in (grad, *arrays)):
                 name = f"{type(self).__name__.lower()}_update"
                 check_one_device(name, [array.context for array in (weight, grad, *arrays)])

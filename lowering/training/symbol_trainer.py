@@ -63,6 +63,7 @@ from symjax_nnvm.inspect.fixed_inputs import fixed_inputs
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.pipeline import Options
+from symjax_nnvm.surgery.dequantized import refuse_untrainable
 from symjax_nnvm.surgery.statistics import frozen_batch_norms
 from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.tables import table_html
@@ -116,6 +117,7 @@ class Trainer:
         TrainingError: names, the optimiser, the mesh or another option is wrong.
         ParamError: a parameter of the optimiser is wrong.
         GradientError: the gradients cannot be built.
+        GraphError: a parameter is below operators on 8-bit integers, where gradients end.
         LoweringError: the network cannot be translated.
     """
 
@@ -147,6 +149,7 @@ class Trainer:
         parameters = [name for name in symbol.list_arguments() if name not in self.inputs.names]
         self.wrt = parameters if wrt is None else [wrt] if isinstance(wrt, str) else list(wrt)
         refuse_unknown(TrainingError, "Cannot train", self.wrt, parameters, "parameters")
+        refuse_untrainable(symbol, self.wrt, "wrt=[…] trains the others alone.")
         self.initializer = initializer
         self.optimizer = make_optimizer(optimizer, optimizer_params, symbol, self.wrt)
         self.state: TrainState | None = None

@@ -157,6 +157,16 @@ def _check_nodes(model: TolerantModel, target: Target, findings: Findings) -> in
                 fix="symjax_nnvm.dequantized(net), Model.dequantized() or `convert MODEL OUT --float` give the network "
                 "of floats, which trains and exports.",
             )
+            if ("min_calib_range" in node.attrs.dict) != ("max_calib_range" in node.attrs.dict):
+                findings.add(
+                    "bad parameter",
+                    "warning",
+                    name,
+                    "It has one end of a calibrated range, which counts for nothing, as in MXNet: each run takes the "
+                    "range of its own data",
+                    op=op.name,
+                    fix="Write min_calib_range and max_calib_range, or quantise the model of floats again.",
+                )
         elif target == "jax" and node.attrs.subgraphs:
             findings.add(
                 "control flow",

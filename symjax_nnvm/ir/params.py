@@ -66,6 +66,7 @@ def param(
     default: Any = dataclasses.MISSING,
     *,
     doc: str = "",
+    fix: str | None = None,
     ge: float | None = None,
     gt: float | None = None,
     le: float | None = None,
@@ -79,6 +80,7 @@ def param(
     Args:
         default: the default; the parameter is required without one.
         doc: one line of documentation.
+        fix: the way out where a text is no value of it.
         ge: the lowest value.
         gt: the bound that values lie above.
         le: the highest value.
@@ -88,7 +90,7 @@ def param(
     bounds = {"ge": ge, "gt": gt, "le": le, "lt": lt}
     return dataclasses.field(
         default=default,
-        metadata={"doc": doc, "alias": alias, "bounds": {k: v for k, v in bounds.items() if v is not None}},
+        metadata={"doc": doc, "fix": fix, "alias": alias, "bounds": {k: v for k, v in bounds.items() if v is not None}},
     )
 
 
@@ -336,6 +338,7 @@ class ParamField:
     default: Any
     bounds: Mapping[str, float]
     doc: str
+    fix: str | None
     alias: str | None
 
     @property
@@ -391,6 +394,7 @@ class ParamSchema:
                 default=default,
                 bounds=bounds[field.name] | dict(field.metadata.get("bounds", {})),
                 doc=field.metadata.get("doc", ""),
+                fix=field.metadata.get("fix"),
                 alias=field.metadata.get("alias"),
             )
         self.aliases = {field.alias: field.name for field in self.fields.values() if field.alias}
@@ -464,7 +468,7 @@ class ParamSchema:
             raise ParamError(
                 f"Invalid Parameter format for {field.name} expect {field.expected} but value='{cut(text)}', "
                 f"in operator {shown}",
-                fix=did_you_mean(text, map(str, field.choices)) or None,
+                fix=did_you_mean(text, map(str, field.choices)) or field.fix,
             ) from None
         if not field.admits(value):
             raise ParamError(

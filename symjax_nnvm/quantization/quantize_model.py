@@ -12,6 +12,7 @@ from symjax_nnvm.ir.attributes import FDequantized, FQuantized, TCalibrated
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.rules.quantized_form import QUANTIZED
+from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.network_model import Model
 from symjax_nnvm.passes.fuse_for_onednn import fuse_for_onednn
 from symjax_nnvm.passes.quantize import Quantization, QuantizedDtype, Ranges, rounded_outputs, set_ranges
@@ -80,11 +81,10 @@ def quantize(
     _expect_one_of("dtype", dtype, QuantizedDtype)
     _expect_one_of("granularity", granularity, Granularity)
     refuse_quantized(net)
-    names = _names("excluded", excluded), _names("excluded_ops", excluded_ops)
-    wishes = Quantization(*names, frozenset(args), dtype, smart, granularity == "channel-wise")
-    _refuse_unknown_layers(net, wishes.excluded)
-    for op in wishes.excluded_ops:
-        Op.get(op)  # or an error with close names
+    layers = _names("excluded", excluded)
+    _refuse_unknown_layers(net, layers)
+    ops = frozenset(Op.get(name).name for name in _names("excluded_ops", excluded_ops))
+    wishes = Quantization(layers, ops, frozenset(args), dtype, smart, granularity == "channel-wise")
     if fused:
         net = fused_symbol(net)
     quantized = quantized_symbol(net, wishes)
@@ -180,8 +180,15 @@ def _refuse_without_ranges(quantized: Symbol) -> None:
         )
 
 
+def layer_names(net: Symbol) -> set[str]:
+    """Return the names of a network's nodes and of what was fused to them, without variables."""
+    nodes = Graph(net.outputs).nodes()
+    fused = (inner for node in nodes for body in node.attrs.subgraphs for inner in post_order(body.outputs))
+    return {node.name for node in (*nodes, *fused) if not node.is_variable}
+
+
 def _refuse_unknown_layers(net: Symbol, excluded: Collection[str]) -> None:
-    layers = {node.name for node in Graph(net.outputs).nodes() if not node.is_variable}
+    layers = layer_names(net)
     for name in excluded:
         if name not in layers:
             raise SymbolValueError(f"excluded: the network has no layer {name!r}", fix=close_names([name], layers))

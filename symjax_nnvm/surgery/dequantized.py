@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from symjax_nnvm.errors import GraphError
+from symjax_nnvm.errors import GraphError, plain_list
 from symjax_nnvm.ir.attributes import FDequantized
 from symjax_nnvm.ir.listing import output_names
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
@@ -70,6 +70,38 @@ def dequantized_arrays(symbol: Symbol, arrays: Mapping[str, Any]) -> dict[str, A
         if name not in arrays and quantized is not None:
             floats[name] = _as_floats(name + QUANTIZED, quantized, arrays)
     return floats
+
+
+def refuse_untrainable(symbol: Symbol, parameters: Iterable[str], leave_out: str) -> None:
+    """Raise GraphError where parameters would not learn: gradients end at operators on 8-bit integers.
+
+    Args:
+        symbol: the network to train.
+        parameters: names of those that are to learn.
+        leave_out: how the caller trains others alone.
+    """
+    below = {node.name: node for node in post_order(symbol.outputs) if node.op in FDequantized}
+    if not below:
+        return
+    seen, stack = set[Node](), [entry.node for entry in symbol.outputs]
+    while stack:
+        node = stack.pop()
+        if node not in seen and node.op not in FDequantized:
+            seen.add(node)
+            stack += [entry.node for entry in node.inputs]
+    learning = {node.name for node in seen if node.is_variable}
+    ends = post_order([entry for node in below.values() for entry in node.inputs])
+    lost = {node.name for node in ends if node.is_variable} - learning
+    if names := [name for name in parameters if name in lost]:
+        last = next(reversed(below.values()))
+        raise GraphError(
+            f"{plain_list(names)} cannot be trained: gradients end where a network computes with 8-bit integers, or is "
+            "fused for oneDNN",
+            op=last.op,
+            node=last,
+            fix="Train the network of floats: Model.dequantized() and symjax_nnvm.dequantized(symbol) give it, and "
+            f"symjax_nnvm.quantize makes 8-bit integers of it afterwards. {leave_out}",
+        )
 
 
 def _as_floats(name: str, quantized: Any, arrays: Mapping[str, Any]) -> np.ndarray:

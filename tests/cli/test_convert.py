@@ -103,16 +103,16 @@ def test_a_model_of_integers_is_converted_to_the_one_of_floats(tmp_path: Path, c
     nn.quantize(network, args, mode="none").save(tmp_path / "int8")
     main(["check", str(tmp_path / "int8")])
     assert "convert MODEL OUT --float" in capsys.readouterr().out
-    assert main(["convert", str(tmp_path / "int8"), str(tmp_path / "floats"), "--float"]) == 0
-    floats = nn.Model.load(tmp_path / "floats")
+    assert main(["convert", str(tmp_path / "int8"), str(tmp_path / "net1.0_floats"), "--float"]) == 0
+    floats = nn.Model.load(tmp_path / "net1.0_floats")
     assert not nn.compare_symbols(floats.net, network)
     np.testing.assert_allclose(floats.args["fc1_bias"], args["fc1_bias"], atol=4 / 127)
     # Parameters of floats beside a network of integers: an error with the way out, which takes them.
     nn.save_arrays(tmp_path / "int8-0000.params", {f"arg:{name}": array for name, array in args.items()})
     with pytest.raises(nn.ParamsMismatchError, match=r"the arrays are floats: .*symjax_nnvm.dequantized\(symbol\)"):
         nn.Model.load(tmp_path / "int8")
-    assert main(["convert", str(tmp_path / "int8"), str(tmp_path / "floats"), "--float"]) == 0
-    np.testing.assert_array_equal(nn.Model.load(tmp_path / "floats").args["fc1_bias"], args["fc1_bias"])
+    assert main(["convert", str(tmp_path / "int8"), str(tmp_path / "net1.0_floats"), "--float"]) == 0
+    np.testing.assert_array_equal(nn.Model.load(tmp_path / "net1.0_floats").args["fc1_bias"], args["fc1_bias"])
 
 
 @pytest.mark.slow("compiles")

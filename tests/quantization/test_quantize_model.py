@@ -153,6 +153,8 @@ def test_excluded_layers_stay_float():
     assert kinds["fc2"] == "FullyConnected"
     assert kinds["quantized_fc3"] == "_contrib_quantized_fully_connected"
     assert kinds["quantized_mul"] == "_contrib_quantized_elemwise_mul"  # between fc3 and fc4
+    made = [nn.quantize(*model, mode="none", excluded_ops=[alias]).net.tojson() for alias in ("elemwise_add", "_plus")]
+    assert made[0] == made[1] != nn.quantize(*model, mode="none").net.tojson()
 
 
 REFUSED = {

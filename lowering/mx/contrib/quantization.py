@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,13 +18,20 @@ from lowering.mx.io.desc import DataIter
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array, zeros
 from lowering.mx.symbol.runnable import Symbol, as_symbol
-from symjax_nnvm.errors import CallError
+from symjax_nnvm.errors import CallError, close_names, plain_list
+from symjax_nnvm.ir.op import list_unique_ops
 from symjax_nnvm.network_model import Model
 from symjax_nnvm.passes.quantize import Quantization
 from symjax_nnvm.quantization.calibration import CalibrationCollector as CalibrationCollector
 from symjax_nnvm.quantization.calibration import HistogramCollector, MinMaxCollector, checked_ranges, collect_outputs
 from symjax_nnvm.quantization.calibration import combine_histogram as combine_histogram
-from symjax_nnvm.quantization.quantize_model import calibrated, outputs_to_calibrate, quantized_arrays, quantized_symbol
+from symjax_nnvm.quantization.quantize_model import (
+    calibrated,
+    layer_names,
+    outputs_to_calibrate,
+    quantized_arrays,
+    quantized_symbol,
+)
 
 Arrays = Mapping[str, Any]
 Quantized = tuple[Symbol, dict[str, NDArray], dict[str, Any]]
@@ -117,9 +125,9 @@ def quantize_graph(
     _expect("quantized_dtype", quantized_dtype, ("int8", "uint8", "auto"))
     _expect("quantize_mode", quantize_mode, ("smart", "full"))
     _expect("quantize_granularity", quantize_granularity, ("tensor-wise", "channel-wise"))
-    for what, names in (("excluded_sym_names", excluded_sym_names), ("excluded_op_names", excluded_op_names)):
-        if not isinstance(names, list | tuple | None):
-            raise CallError(f"{what} must be a list of strings", got=repr(names)[:80])
+    _expect_names(excluded_sym_names=excluded_sym_names, excluded_op_names=excluded_op_names)
+    _warn_of_unknown("layer of the network", excluded_sym_names or (), layer_names(sym))
+    _warn_of_unknown("operator", excluded_op_names or (), {op.name for op in list_unique_ops()})
     wishes = Quantization(
         frozenset(excluded_sym_names or ()),
         frozenset(excluded_op_names or ()),
@@ -210,11 +218,14 @@ def quantize_net_v2(
     """
     if not isinstance(network, HybridBlock):
         raise MismatchError("quantize_net converts a HybridBlock", got=type(network).__name__)
+    _expect_names(exclude_layers=exclude_layers, exclude_layers_match=exclude_layers_match)
     inputs, symbol = _traced(network, calib_data, data_shapes)
     arrays = {name: parameter.data() for name, parameter in network.collect_params().items()}
     states = {name: arrays[name] for name in symbol.list_auxiliary_states()}
     params = {name: arrays[name] for name in symbol.list_arguments() if name in arrays}
-    matching = [e.name for e in symbol.get_internals() if any(part in e.name for part in exclude_layers_match or ())]
+    parts, names = exclude_layers_match or (), layer_names(symbol)
+    _warn_of_unknown("part of a layer's name", [part for part in parts if not any(part in name for name in names)], ())
+    matching = [name for name in sorted(names) if any(part in name for part in parts)]
     layers = ([*(exclude_layers or ()), *matching], exclude_operators, calib_mode)
     how = (quantized_dtype, quantize_mode, quantize_granularity)
     symbol = _fused(symbol)
@@ -323,6 +334,19 @@ def _arrays_of(batch: Any) -> list[Any]:
 def _params(quantized: Symbol, args: Arrays) -> dict[str, NDArray]:
     arrays = quantized_arrays(quantized, args)
     return {name: a if isinstance(a, NDArray) else array(a, dtype=a.dtype) for name, a in arrays.items()}
+
+
+def _expect_names(**lists: Any) -> None:
+    for what, names in lists.items():
+        if not isinstance(names, list | tuple | None):
+            raise CallError(f"{what} must be a list of strings", got=repr(names)[:80])
+
+
+def _warn_of_unknown(kind: str, names: Sequence[str], known_names: Collection[str]) -> None:
+    """Warn of names that exclude nothing, which MXNet accepts without a word."""
+    if unknown := [name for name in names if name not in known_names]:
+        hint = close_names(unknown, known_names)
+        warnings.warn(f"No {kind} to exclude: {plain_list(map(repr, unknown))}. {hint}".strip(), stacklevel=3)
 
 
 def _expect(what: str, value: str, choices: Sequence[str]) -> None:

@@ -44,6 +44,7 @@ from lowering.mx.monitor import Watcher
 from lowering.mx.symbol.runnable import Symbol, as_symbol
 from symjax_nnvm.errors import BindError, CallError, TrainingError
 from symjax_nnvm.recent import Recent
+from symjax_nnvm.surgery.dequantized import refuse_untrainable
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
 
 
@@ -643,6 +644,8 @@ class Module(BaseModule):
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring...")
             return
+        trained = [name for name in self._param_names if name not in self._fixed_param_names]
+        refuse_untrainable(self._symbol, trained, "Module(…, fixed_param_names=[…]) trains the others alone.")
         store = create_kvstore(kvstore) if isinstance(kvstore, str) else kvstore or KVStore("local")
         if not isinstance(store, KVStoreBase):
             raise CallError("kvstore must be a name or a KVStore", got=type(kvstore).__name__, fix="kvstore='local'")

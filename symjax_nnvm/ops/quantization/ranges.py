@@ -26,9 +26,15 @@ LAST: dict[str, Any] = {"gradient": no_gradient, "not_derivative": STOPPED}
 OUTPUTS = ("output", "min_output", "max_output")
 
 
+_FIX = (
+    "A calibrated range is two finite numbers: symjax_nnvm.quantize(net, args, aux, calibration=batches) makes the "
+    "model again, of the one of floats. Without both ends each run takes the range of its own data."
+)
+
+
 class CalibratedParams(Params):
-    min_calib_range: float | None = param(None, doc="the result's least number, if it was calibrated")
-    max_calib_range: float | None = param(None, doc="the result's greatest number, if it was calibrated")
+    min_calib_range: float | None = param(None, doc="the result's least number, if it was calibrated", fix=_FIX)
+    max_calib_range: float | None = param(None, doc="the result's greatest number, if it was calibrated", fix=_FIX)
 
     def check(self) -> str | None:
         low, high = self.min_calib_range, self.max_calib_range

@@ -11,7 +11,8 @@ import pytest
 from lowering import to_jax
 from lowering.ops.quantization.levels import convolve, dot
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.errors import InferenceError, JSONFormatError, ParamError
+from symjax_nnvm.check import check
+from symjax_nnvm.errors import InferenceError, JSONFormatError, NNVMError, ParamError
 from symjax_nnvm.graph import Graph
 from symjax_nnvm.ops.nn.convolution import ConvolutionParams
 from symjax_nnvm.passes.subgraphs import Known, in_subgraphs
@@ -88,6 +89,13 @@ def test_ranges_and_arrays_of_other_kinds_are_told():
         conv.infer_type(x="int8", **{conv.list_arguments()[1]: "float32"})
     with pytest.raises(ParamError, match="min_calib_range=3 is greater than max_calib_range=-3: swap them"):
         sym.contrib.quantize_v2(sym.Variable("x"), min_calib_range=3, max_calib_range=-3)
+    quantized = sym.contrib.quantize_v2(sym.Variable("x"), min_calib_range=-3, max_calib_range=3, name="q")
+    with pytest.raises(NNVMError, match="Op q of type .*max_calib_range.*'nan'.*calibration=batches"):
+        sym.load_json(quantized.tojson().replace('"max_calib_range": "3', '"max_calib_range": "nan'))
+    half = sym.load_json(quantized.tojson().replace('"max_calib_range"', '"__other__"'))
+    (problem,) = [each for each in check(half).problems if each.severity == "warning"]
+    assert problem.nodes == ("q",)
+    assert "one end of a calibrated range" in problem.reason
     with pytest.raises(InferenceError, match="calib_mode=None"):
         sym.contrib.quantized_batch_norm(sym.Variable("x")).infer_type(x="int8")
 

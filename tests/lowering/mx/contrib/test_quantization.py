@@ -165,3 +165,78 @@ def test_a_layer_is_fused_with_its_only_reader():
 def test_what_it_does_not_take_is_told(model, options, words):
     with pytest.raises(mx.MXNetError, match=words):
         quantization.quantize_model(*model, **options)
+
+
+@pytest.mark.parametrize("make", [quantization.quantize_model, quantization.quantize_model_mkldnn])
+def test_names_that_exclude_nothing_are_warned_of(model, make):
+    """MXNet accepts them without a word."""
+    with pytest.warns(UserWarning, match=r"No layer of the network to exclude: 'fc9'\. Did you mean 'fc"):
+        made = make(*model, calib_mode="none", excluded_sym_names=["fc1", "fc9"])
+    assert made[0].tojson() == make(*model, calib_mode="none", excluded_sym_names=["fc1"])[0].tojson()
+    with pytest.warns(UserWarning, match="No operator to exclude: 'FullyConnect'. Did you mean 'FullyConnected'"):
+        make(*model, calib_mode="none", excluded_op_names=["FullyConnect"])
+
+
+def test_names_that_exclude_nothing_of_a_block_are_warned_of():
+    net = mx.gluon.nn.Dense(4, in_units=3, prefix="dense_")
+    net.initialize()
+    with pytest.raises(mx.MXNetError, match="exclude_layers must be a list of strings"):
+        quantization.quantize_net(net, data_shapes=[(5, 3)], exclude_layers="dense")
+    with pytest.warns(UserWarning, match="No part of a layer's name to exclude: 'conv'"):
+        quantization.quantize_net(net, data_shapes=[(5, 3)], exclude_layers_match=["conv"])
+
+
+def fit(model):
+    made = mx.mod.Module(model.net)
+    made.fit(data(), num_epoch=1, arg_params={k: mx.nd.array(a, dtype=a.dtype) for k, a in model.args.items()})
+
+
+def gluon_step(model):
+    block = mx.gluon.SymbolBlock(model.net, [mx.sym.var(name) for name in INPUTS])
+    for name, param in block.collect_params().items():
+        param.cast(model.args[name].dtype)
+        param.shape = model.args[name].shape
+        param.initialize()
+    trainer = mx.gluon.Trainer(block.collect_params(), "sgd")
+    with mx.autograd.record():
+        out = block(*INPUTS.values())
+    out.backward()
+    trainer.step(4)
+
+
+TRAINERS = {
+    "Trainer": (lambda model: lowering.Trainer(model.net), r"gradients end.*Model.dequantized\(\).*wrt=\["),
+    "fit": (fit, r"fc1_weight.*gradients end.*Model.dequantized\(\).*fixed_param_names"),
+    "gluon": (gluon_step, r"SGD changes floats alone: 'fc\d_\w+' cannot.*int8.*\.dequantized\(\)"),
+}
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_network_of_integers_is_not_trained(model, trainer, fused):
+    net, args, _ = model
+    made = nn.quantize(net, {name: a.asnumpy() for name, a in args.items()}, mode="none", fused=fused)
+    train, words = TRAINERS[trainer]
+    with pytest.raises(mx.MXNetError) as told:
+        train(nn.Model(mx.sym.load_json(made.net.tojson()), made.args))
+    assert re.search(words, str(told.value), re.DOTALL), told.value
+
+
+def test_layers_of_floats_after_integers_are_trained(model):
+    net, args, _ = model
+    made = nn.quantize(net, {name: a.asnumpy() for name, a in args.items()}, mode="none", excluded=["fc4"])
+    lowering.Trainer(made.net, wrt=["fc4_weight"])
+    with pytest.raises(nn.GraphError, match="^fc1_weight_quantize cannot be trained"):
+        lowering.Trainer(made.net, wrt=["fc1_weight_quantize", "fc4_weight"])
+    module = mx.mod.Module(
+        mx.sym.load_json(made.net.tojson()), fixed_param_names=[n for n in made.args if "fc4" not in n]
+    )
+    module.bind([("data", (4, 12))], [("softmax_label", (4,))])
+    module.set_params({k: mx.nd.array(a, dtype=a.dtype) for k, a in made.args.items()}, {})
+    module.init_optimizer()
+    batch = next(iter(data()))
+    module.forward_backward(batch)
+    module.update()
+    after = module.get_params()[0]
+    changed = [name for name, array in made.args.items() if not np.array_equal(after[name].asnumpy(), array)]
+    assert sorted(changed) == ["fc4_bias", "fc4_weight"]
