@@ -90,7 +90,7 @@ def param(
     bounds = {"ge": ge, "gt": gt, "le": le, "lt": lt}
     return dataclasses.field(
         default=default,
-        metadata={"doc": doc, "fix": fix, "alias": alias, "bounds": {k: v for k, v in bounds.items() if v is not None}},
+        metadata={"doc": doc, "remedy": fix, "alias": alias, "bounds": {k: v for k, v in bounds.items() if v is not None}},
     )
 
 
@@ -394,7 +394,7 @@ class ParamSchema:
                 default=default,
                 bounds=bounds[field.name] | dict(field.metadata.get("bounds", {})),
                 doc=field.metadata.get("doc", ""),
-                fix=field.metadata.get("fix"),
+                fix=field.metadata.get("remedy"),
                 alias=field.metadata.get("alias"),
             )
         self.aliases = {field.alias: field.name for field in self.fields.values() if field.alias}
