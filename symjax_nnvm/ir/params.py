@@ -90,7 +90,10 @@ def param(
     bounds = {"ge": ge, "gt": gt, "le": le, "lt": lt}
     return dataclasses.field(
         default=default,
-        metadata={"doc": doc, "remedy": fix, "alias": alias, "bounds": {k: v for k, v in bounds.items() if v is not None}},
+        metadata={
+            **{"doc": doc, "remedy": fix, "alias": alias},
+            "bounds": {k: v for k, v in bounds.items() if v is not None},
+        },
     )
 
 
