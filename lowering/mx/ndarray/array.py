@@ -1009,16 +1009,19 @@ def _not_an_array(error: NotASymbolError, dialect: str) -> NotAnArrayError:
     """Return the error for a value in the place of an array of a dialect."""
     listed = isinstance(error.value, list | tuple) and any(isinstance(item, Symbol) for item in error.value)
     shown = f"a {type(error.value).__name__} of arrays" if listed else repr(error.value)[:80]
-    one = f"mx.{'np' if dialect == NUMPY else 'nd'}.array(value) makes one."
-    fix = "Pass them one by one: op(*arrays)." if listed else one
+    fix = "Pass them one by one: op(*arrays)." if listed else _MAKES_ONE[dialect]
     return NotAnArrayError(f"{error.argument} must have NDArray type, but got {shown}", fix=fix)
 
 
-def require_arrays(values: Iterable[Any], what: str) -> None:
+_MAKES_ONE = {CLASSIC: "mx.nd.array(value) makes one.", NUMPY: "mx.np.array(value) makes one."}
+"""Dialect → the way out for a value that is no array of it."""
+
+
+def require_arrays(values: Iterable[Any], what: str, dialect: str = CLASSIC) -> None:
     """Raise NotAnArrayError for a value that is no NDArray. what: what the values are, in words."""
     for value in values:
         if not isinstance(value, NDArray):
-            fix = "mx.nd.array(value) makes one."
+            fix = _MAKES_ONE[dialect]
             raise NotAnArrayError(f"{what} must have NDArray type, but got {value!r:.80}", fix=fix)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowering.mx.accepted_types import ContextLike, DType, ShapeLike
-from lowering.mx.ndarray.array import NotAnArrayError
+from lowering.mx.ndarray.array import NUMPY, require_arrays
 from lowering.mx.numpy.elementwise import apply_unary
 from lowering.mx.numpy.operators import DialectValueError, Operators, UnsupportedError
 from symjax_nnvm.ir.op import Op
@@ -224,17 +224,11 @@ def _as_sizes(size: Any) -> tuple[int, ...]:
     return sizes
 
 
-def _require_moments(op: Operators, mean: Any, cov: Any) -> None:
-    """Raise NotAnArrayError for a mean or a covariance that is no array, or no symbol."""
-    for name, value in (("mean", mean), ("cov", cov)):
-        if not isinstance(value, op.kind):
-            kind = "Symbol" if op.symbolic else "NDArray"
-            fix = "" if op.symbolic else "np.array(value) makes one."
-            raise NotAnArrayError(f"Argument {name} must have {kind} type, but got {value!r:.80}", fix=fix)
-
-
 def _shape_of_vectors(mean: Any, cov: Any) -> tuple[int, ...]:
-    """Return the shape of the vectors of a distribution. Raises DialectValueError where the moments have none."""
+    """Return the shape of the vectors of a distribution. Raises DialectValueError where the moments have none,
+    NotAnArrayError where they are no arrays."""
+    require_arrays([mean], "Argument mean", NUMPY)
+    require_arrays([cov], "Argument cov", NUMPY)
     got = f"mean {mean.shape}, cov {cov.shape}"
     if mean.ndim and cov.ndim > 1 and mean.shape[-1:] * 2 == cov.shape[-2:]:
         with suppress(ValueError):
@@ -251,7 +245,6 @@ def multivariate_normal(
         fix = "Leave them out: a covariance that is not positive definite gives NaN."
         raise UnsupportedError("Parameters check_valid and tol are not supported", fix=fix)
     sizes = _as_sizes(size)
-    _require_moments(op, mean, cov)
     shape = () if op.symbolic else _shape_of_vectors(mean, cov)
     root = op("_npi_cholesky", cov)
     if op.symbolic:  # which has no shapes yet: zeros in that of the vectors

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lowering.mx.ndarray.array import NUMPY, require_arrays
 from lowering.mx.ndarray.creation import native_dtype
 from lowering.mx.numpy.operators import (
     DialectValueError,
@@ -14,7 +15,6 @@ from lowering.mx.numpy.operators import (
     UnsupportedError,
     from_host,
     is_number,
-    require_array,
     unsupported,
 )
 from lowering.mx.tape import recording
@@ -237,8 +237,14 @@ def where(op: Operators, condition: Any, x: Any = None, y: Any = None) -> Any:
 
 
 def nonzero(op: Operators, a: Any) -> Any:
-    """The indices of the elements that are not zero, an array for each axis."""
-    require_array(a)
+    """The indices of the elements that are not zero, an array for each axis. Raises SymbolTypeError for a symbol."""
+    if op.symbolic:
+        problem = (
+            "np.nonzero, and np.where of a condition alone, return an array for each axis, and a symbol has none yet"
+        )
+        fix = "F.npx.nonzero(x) returns the places as rows; F.np.where(condition, x, y) needs none."
+        raise SymbolTypeError(problem, fix=fix)
+    require_arrays([a], "Argument a", NUMPY)
     if recording.is_recording() and a.entry is not None:  # its gradient is zero
         places = op("_npx_nonzero", a if a.ndim else a.reshape((1,)))
         return tuple(places[:, axis] for axis in range(places.shape[1]))

@@ -237,7 +237,7 @@ def unravel_index(indices: Any, shape: ShapeLike, order: str = "C") -> Any:
 
 def shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
     """Whether two arrays are views of one memory that have an element in common. Raises NotAnArrayError."""
-    require_arrays([a, b], "An argument of shares_memory")
+    require_arrays([a, b], "An argument of shares_memory", NUMPY)
     return a.cell.root is b.cell.root and bool(np.isin(elements_of(a.cell), elements_of(b.cell)).any())
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from lowering.mx.accepted_types import ContextLike
 from lowering.mx.compatibility.array_functions import after_own, like
 from lowering.mx.context import as_context
-from lowering.mx.ndarray.array import NUMPY, NDArray, in_dialect, invoke, require_arrays
+from lowering.mx.ndarray.array import NUMPY, NDArray, in_dialect, invoke
 from lowering.mx.ndarray.creation import stored_array
 from symjax_nnvm.errors import NNVMError, SymbolTypeError, UnknownAttributeError
 from symjax_nnvm.ir.op import list_all_names
@@ -87,11 +87,6 @@ def unsupported(value: object) -> SymbolTypeError:
     """The error for an operand that is neither of the dialect nor a number."""
     fix = "np.array(x) makes an array; x.as_np_ndarray() shows one of mx.nd in the dialect."
     return SymbolTypeError(f"type {type(value)} not supported", fix=fix)
-
-
-def require_array(value: object) -> None:
-    """Raise NotAnArrayError for what is no array: the shape of a result that depends on its values needs them."""
-    require_arrays([value], "An argument whose values decide the shape of the result")
 
 
 def from_host(values: np.ndarray, ctx: ContextLike = None) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowering.mx.accepted_types import AxisLike, ContextLike, DType, ShapeLike
-from lowering.mx.ndarray.array import require_arrays
+from lowering.mx.ndarray.array import NUMPY, require_arrays
 from lowering.mx.numpy.elementwise import apply_binary
 from lowering.mx.numpy.operators import (
     DialectValueError,
@@ -256,7 +256,7 @@ def _refuse_out_of_range(a: Any, indices: Any, axis: int) -> None:
     """Raise SymbolIndexError, an IndexError, for indices that an axis does not have."""
     numbers, length = np.asarray(indices), a.shape[axis]
     if numbers.dtype == object:
-        require_arrays([indices], "Argument indices")
+        require_arrays([indices], "Argument indices", NUMPY)
     if numbers.size and not (-length <= numbers.min() and numbers.max() < length):
         problem = f"take operator contains indices out of bound for axis {axis} with size {length}"
         raise SymbolIndexError(problem, fix='mode="clip" or mode="wrap" takes them.')

@@ -227,7 +227,7 @@ def test_a_number_in_an_array_is_shuffled_and_moments_that_do_not_fit_are_refuse
         ((zeros, np.ones((2, 3))), no_fit),
         ((zeros, zeros), no_fit),
         ((np.zeros((3, 2)), np.ones((2, 2, 2))), no_fit),
-        (([0, 0], eye), r"Argument mean must have NDArray type, but got \[0, 0\]. np.array\(value\) makes one"),
+        (([0, 0], eye), r"Argument mean must have NDArray type, but got \[0, 0\]. mx.np.array\(value\) makes one"),
         ((zeros, eye, -1), r"The size is no shape; expected a whole number ≥ 0, .* got -1"),
         ((zeros, eye, 1.5), "The size is no shape"),
         ((zeros, eye, None, "raise"), "check_valid and tol are not supported. Leave them out: a covariance"),

@@ -97,3 +97,16 @@ def test_a_determinant_has_the_classic_name_in_files_and_comes_back_without_axes
     again = mx.sym.load_json(text)
     assert again.infer_shape(x=(2, 2))[1] == [()]
     assert again.tojson() == text
+
+
+def test_places_that_a_graph_cannot_count_have_a_way_out():
+    for call in (lambda F, x: F.np.nonzero(x), lambda F, x: F.np.where(x > 0)):
+        net = Called(call)
+        net.hybridize()
+        with pytest.raises(TypeError, match=r"a symbol has none yet.*F.npx.nonzero\(x\) returns the places as rows"):
+            net(np.array(X))
+    net = Called(lambda F, x: F.npx.nonzero(x > 2))
+    net.hybridize()
+    assert net(np.array(X)).tolist() == [[0, 2], [1, 0], [1, 2]]
+    with pytest.raises(mx.MXNetError, match=r"Argument a must have NDArray type, but got \[1\]. mx.np.array\(value\)"):
+        np.nonzero([1])
