@@ -462,9 +462,8 @@ def _outer(window: Sequence[Call]) -> tuple[int, ...]:
 
 
 def common_start(window: Sequence[Call]) -> str:
-    """Return what the names of most of a window's nodes begin with: the longest that ends at a border of words."""
-    starts: Counter[str] = Counter()
-    for call in window:
-        starts.update(call.name[: border.end()] for border in _BORDER.finditer(call.name))
-    often = [start for start, count in starts.items() if count > 1 and 2 * count >= len(window)]
+    """Return what most names of several words in a window begin with: the longest that ends at a border of words."""
+    words = [call.name for call in window if _BORDER.search(call.name)]
+    starts = Counter(name[: border.end()] for name in words for border in _BORDER.finditer(name))
+    often = [start for start, count in starts.items() if count > 1 and 2 * count >= len(words)]
     return max(often, key=len, default="")

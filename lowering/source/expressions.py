@@ -105,7 +105,7 @@ class _Printer:
         self.uses: Counter[int] = Counter()
         self.indent = ""
         self.returned: set[int] = set()
-        self.tables: dict[tuple[int, str], Expr] = {}
+        self.tables: dict[int, Expr] = {}
 
     # -- statements --------------------------------------------------------------------------------------------------
 
@@ -139,12 +139,13 @@ class _Printer:
 
     def run(self, body: Body, indent: str) -> list[str]:
         """Write the statements of a body; return its results."""
-        before, self.indent = self.indent, indent
+        before, self.indent = (self.indent, self.tables), indent
+        self.tables = dict(self.tables)  # what it names is not known outside of it
         self.returned |= set(map(id, body.results))
         for equation in body.equations():
             self.equation(equation)
         results = [self.text(atom).text for atom in body.results]
-        self.indent = before
+        self.indent, self.tables = before
         return results
 
     def equation(self, e: Equation) -> None:
@@ -215,11 +216,11 @@ class _Printer:
     def text(self, atom: Atom, *, strong: bool = True) -> Expr:
         """Return an atom. strong: a number is written with its dtype, because no operand beside it has one."""
         if isinstance(atom, Constant):
-            printed = self.tables.get((id(atom), self.indent)) or self.constant(atom.array, strong)
+            printed = self.tables.get(id(atom)) or self.constant(atom.array, strong)
             if atom.array.ndim and not printed.text.isidentifier() and (atom.array.size > 4 or self.uses[id(atom)] > 1):
                 name = self.names.new("numbers")
                 self.write(f"{name} = {printed.text}")
-                printed = self.tables[id(atom), self.indent] = Expr(name)
+                printed = self.tables[id(atom)] = Expr(name)
             return printed
         form = self.known[id(atom)]
         return form if isinstance(form, Expr) else Expr(self.repeated(form, atom.dtype))
@@ -236,7 +237,8 @@ class _Printer:
             parts = [self.const("shape", shape), *([] if fill else [self.text(source, strong=False).text])]
             return f"jnp.{fill or 'full'}({', '.join([*parts, dtype_text(dtype)])})"
         inner = self.text(source)
-        if form.dims and sorted(map(str, source.shape)) == sorted(map(str, (s for s in shape if s != 1))):
+        sizes = dict(zip(form.dims, source.shape, strict=True))
+        if form.dims and all(_is(sizes.get(axis, 1), size) for axis, size in enumerate(shape)):
             parts = [":" if axis in form.dims else "None" for axis in range(len(shape))]
             while parts[-1] == ":":
                 parts.pop()
@@ -379,8 +381,10 @@ class _Printer:
         widened = e.name in ("reduce_sum", "reduce_prod") and data.dtype.name not in _SUMMED
         if widened or any(_is(size, 0) for size in data.shape):
             return self.call(f"lax.{e.name}", e.inputs, self.const("axis", axes))
-        axis = {} if len(axes) == len(data.shape) else {"axis": axes[0] if len(axes) == 1 else axes}
-        return self.call(f"jnp.{REDUCTIONS[e.name]}", e.inputs, **axis)
+        options = {} if len(axes) == len(data.shape) else {"axis": axes[0] if len(axes) == 1 else axes}
+        if e.name in ("reduce_sum", "reduce_prod") and data.dtype.kind == "i":
+            options["dtype"] = data.dtype
+        return self.call(f"jnp.{REDUCTIONS[e.name]}", e.inputs, **options)
 
     def method(self, e: Equation, name: str, hint: str, value: Any) -> str:
         """Return the call of a method of the first operand."""
@@ -638,7 +642,7 @@ def _grouped(texts: Sequence[str]) -> str:
 
 _MEANINGLESS = ("accuracy", "sharding", "out_sharding", "impl")
 _SUMMED = ("float32", "float64", "int32", "int64")
-"""Dtypes in which jnp.sum computes."""
+"""Dtypes in which jnp.sum computes; of integers with dtype=, without which it may take 64 bits."""
 
 
 def _unusual(params: Mapping[str, Any], **usual: Any) -> dict[str, Any]:

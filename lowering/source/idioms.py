@@ -116,6 +116,8 @@ def _order(equation: Equation, read: set[int]) -> _Found | None:
     p, (data, places) = equation.params, equation.inputs
     if made(repeated(places), "iota") is None or dims_of(places) != (p["dimension"],) or p["num_keys"] != 1:
         return None
+    if places.dtype != jax.dtypes.canonicalize_dtype(np.int64):  # jnp.argsort's
+        return None
     equation.outputs, equation.is_several = equation.outputs[1:], False
     return "jnp.argsort", [data], {"axis": p["dimension"], "stable": p["is_stable"]}
 

@@ -85,7 +85,7 @@ def to_source(
         if name in names
     }
     program = traced(network, _declared(network) | avals | inputs, wrt)
-    data = [name for name in names if name in inputs] + program.head_grads
+    data = [name for name in dict.fromkeys(names) if name in inputs] + program.head_grads
     about = "the program of MXGradient" if wrt is not None else "plain JAX"
     name = identifier(symbol.name or "", "network")
     title = f"{name}: {about}, written by symjax-nnvm {__version__}. It needs JAX alone."

@@ -101,11 +101,18 @@ def _moves(body: Body) -> bool:
 
 
 def _joins_parts(mover: TracedNode, node: TracedNode, place: int) -> bool:
-    """Return whether a node concatenates what another one reads by slices alone, as its input at a place."""
-    joins = made(flatten(mover.jaxprs[0]).results[0], "concatenate") is not None
-    bodies = node.bodies() if joins else ()
-    return joins and all(
-        e.name in ("slice", "index") for body in bodies for e in body.equations() if body.inputs[place] in e.inputs
+    """Return whether a node concatenates what another one takes apart again, as its input at a place."""
+    together = made(flatten(mover.jaxprs[0]).results[0], "concatenate")
+    if together is None:
+        return False
+    axis = together.params["dimension"]
+    ends = [0, *itertools.accumulate(atom.shape[axis] for atom in together.inputs)]
+    parts = [*itertools.pairwise(ends)]
+    return all(
+        e.name in ("slice", "index") and (e.params["start_indices"][axis], e.params["limit_indices"][axis]) in parts
+        for body in node.bodies()
+        for e in body.equations()
+        if body.inputs[place] in e.inputs
     )
 
 

@@ -39,7 +39,7 @@ def number_text(number: Any) -> str:
     if value.is_integer() and abs(value) < 2**53:
         return repr(value)
     short = float(str(array)) if array.dtype.kind == "f" else value
-    return repr(short if np.asarray(short, array.dtype) == array else value)
+    return repr(short if np.asarray(short, array.dtype) == array else value).replace("e+", "e")
 
 
 def value_text(value: Any, size_text: Callable[[Any], str]) -> str:

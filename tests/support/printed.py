@@ -34,6 +34,7 @@ while True:
             exec(compile(source, "printed.py", "exec"), namespace)
             if options.pop("seed", None) is not None:
                 options["key"] = jax.random.key(7)
+            compiled = options.pop("compiled", False)
             params, data = jax.tree.map(jnp.asarray, (params, data))
             def forward(params, data):
                 outputs = namespace["forward"](params, *data, **options)
@@ -41,6 +42,7 @@ while True:
                 if isinstance(outputs, tuple) and isinstance(outputs[-1], dict):
                     outputs, states = outputs
                 return list(outputs) if isinstance(outputs, tuple) else [outputs], states
+            forward = jax.jit(forward) if compiled else forward
             grads = None
             if heads is None:
                 outputs, states = forward(params, data)
@@ -74,7 +76,8 @@ class Child:
         heads: Sequence[Any] | None = None,
         **options: Any,
     ) -> tuple[list[np.ndarray], dict[str, np.ndarray], list[np.ndarray | None] | None]:
-        """Return the outputs, the states, and with `heads` the gradients of parameters, by name, and of data."""
+        """Return the outputs, the states, and with `heads` the gradients of parameters, by name, and of data. options:
+        of `forward`, and `seed` for a key, `compiled` for jax.jit."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         wide = jax.dtypes.canonicalize_dtype(np.float64) == np.float64

@@ -1,11 +1,11 @@
 """Each operator's case, printed and run where this library is not, beside what it is here, in float64:
 `python -m tests.lowering.source.operators FILE [OPERATOR ...]`.
 
-FILE gets a line of JSON for each case, each operator's first case before the others; cases that have a line already are
-not run again, so that an hour's work may be done in parts. The table counts cases whose
-outputs, and gradients, have the same bits, or differ by how much of the largest number, and says what is not printed.
-Both run primitive by primitive, without `jax.jit`: the outputs are the same primitives. The gradients are not: the
-module's are JAX's derivative, ours are MXGradient's.
+FILE gets a line of JSON for each case, the first case of each operator before the others; cases that have a line are
+not run again, so that an hour's work may be done in parts. The table counts cases whose outputs, and gradients, have
+the same bits, or differ by how much of the largest number, and says what is not printed. Each is one program that XLA
+compiles. The outputs are the same primitives; the gradients are not: those of the module are the derivative by JAX,
+ours are the program of MXGradient.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import lowering
@@ -32,7 +33,8 @@ KEY = jax.random.key(7)
 NO_DERIVATIVE = ("there is no derivative", "the derivative does not exist")
 """What cases say whose gradient is JAX's choice: elements that tie, corners."""
 
-SAME, NEARLY = "same bits", "within 1e-12"
+SAME, NEARLY = "same bits", "rounding"
+"""Rounding: 1e-12 of the largest number, four units of its dtype where that has fewer than 64 bits."""
 
 
 class Both(NamedTuple):
@@ -50,14 +52,15 @@ def both(
     symbol: Symbol,
     args: dict[str, Any],
     aux: dict[str, Any],
-    run: Callable[..., Any] = lambda function, *arguments: function(*arguments),
+    run: Callable[..., Any],
+    **options: Any,
 ) -> Both:
-    """Print and run a case. run: how ours is run. Raises NNVMError where it is not printed, AssertionError where the
-    module fails."""
+    """Print and run a case. run: how ours is run. options: of the child. Raises NNVMError where it is not printed,
+    AssertionError where the module fails."""
     shapes = {name: value.shape for name, value in args.items()}
     dtypes = {name: value.dtype.name for name, value in args.items()}
     source = lowering.to_source(symbol, aux=aux, shapes=shapes, dtypes=dtypes)
-    options: dict[str, Any] = {"train": case.is_train} if "train=False" in source else {}
+    options |= {"train": case.is_train} if "train=False" in source else {}
     options |= {"seed": 7} if "key=None" in source else {}
     is_derivative = not any(words in case.not_derivative for words in NO_DERIVATIVE)
     names = ladder.wrt(case, symbol) if FGradient.get(symbol.outputs[0].node.op) and is_derivative else []
@@ -72,41 +75,55 @@ def both(
     return Both(outputs, expected, [printed[name] for name in names], [ours[name] for name in names])
 
 
+def compiled(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a function of arrays returns as one compiled program."""
+    return jax.jit(function)(*arguments)
+
+
 def widened(arrays: dict[str, Any]) -> dict[str, Any]:
     """Return arrays, those of float32 as float64."""
     return {n: array.astype("float64") if array.dtype.name == "float32" else array for n, array in arrays.items()}
 
 
-def distance(ones: Sequence[Any], others: Sequence[Any]) -> str:
-    """Return how far arrays are from others, as a part of the largest number of each."""
+def distance(ones: Sequence[Any], others: Sequence[Any], units: Sequence[Any] = ()) -> str:
+    """Return how far arrays are from others, as a part of the largest number of each. units: arrays from which these
+    come, whose rounding they have."""
     largest = 0.0
+    floats = [array.dtype for array in (*ones, *units) if jnp.issubdtype(array.dtype, jnp.floating)]
+    unit = max((float(jnp.finfo(dtype).eps) for dtype in floats if dtype.itemsize < 8), default=0.0)
     for one, other in zip(ones, map(np.asarray, others), strict=True):
         if (one.shape, one.dtype) != (other.shape, other.dtype):
             return f"{one.dtype}{one.shape} is not {other.dtype}{other.shape}"
-        if one.tobytes() == other.tobytes() or np.array_equal(one, other, equal_nan=one.dtype.kind in "fc"):
+        if np.array_equal(one, other, equal_nan=one.dtype.kind in "fc"):
             continue
         a, b = one.astype("complex128"), other.astype("complex128")
         if not np.array_equal(np.isfinite(a), np.isfinite(b)):
             return "other infinities"
-        scale = max(float(np.abs(b, where=np.isfinite(b), out=np.zeros(b.shape)).max(initial=0)), 1e-30)
-        largest = max(largest, float(np.nanmax(np.abs(a - b))) / scale)
-    return SAME if largest == 0 else NEARLY if largest <= 1e-12 else f"{largest:.0e}"
+        finite = np.isfinite(b)
+        largest = max(largest, float(np.abs(a - b)[finite].max()) / max(float(np.abs(b[finite]).max()), 1e-30))
+    return SAME if largest == 0 else NEARLY if largest <= max(1e-12, 4 * unit) else f"{largest:.0e}"
 
 
 def measured(child: Child, case: Case) -> dict[str, str]:
-    """Return what a line of the file has."""
+    """Return what a line of the file has. What takes no float64 is run in float32."""
     symbol = ladder.build(case)
     line = {"op": case.op, "case": case.id}
-    with jax.enable_x64(True):
-        args, aux = map(widened, ladder.arrays(case, symbol))
-        try:
-            found = both(child, case, symbol, args, aux)
-        except NNVMError as error:
-            return {**line, "refused": str(error)}
-        except AssertionError as error:
-            return {**line, "outputs": str(error).splitlines()[0]}
-    line["outputs"] = distance(found.outputs, found.expected)
-    return line | ({"gradients": distance(found.gradients, found.expected_gradients)} if found.gradients else {})
+    for wide in (True, False):
+        with jax.enable_x64(wide):
+            args, aux = (widened(arrays) if wide else arrays for arrays in ladder.arrays(case, symbol))
+            try:
+                found = both(child, case, symbol, args, aux, compiled, compiled=True)
+            except NNVMError as error:
+                line["refused"] = str(error)
+                continue
+            except AssertionError as error:
+                return {**line, "outputs": str(error).splitlines()[0]}
+        line.pop("refused", None)
+        line["outputs"] = distance(found.outputs, found.expected)
+        if found.gradients:
+            line["gradients"] = distance(found.gradients, found.expected_gradients, found.outputs)
+        break
+    return line
 
 
 def main(path: Path, operators: list[str]) -> None:

@@ -254,6 +254,19 @@ def recurrent() -> Any:
 
 
 AS_WRITTEN = (
+    (
+        sym.contrib.box_nms(sym.Variable("data")),
+        {"data": (1, 4, 6)},
+        'part_11[:, None], axis=1, mode="clip")',
+    ),
+    (
+        sym.Pooling(sym.concat(sym.Variable("a"), sym.Variable("b"), name="both"), kernel=(2, 2), pool_type="max"),
+        {"a": (1, 2, 4, 4), "b": (1, 2, 4, 4)},
+        "both = jnp.concatenate([a, b], axis=1)",
+    ),
+    (sym.sum(sym.cast(sym.Variable("data"), "int32"), axis=1), {"data": (2, 3)}, "axis=1, dtype=jnp.int32)"),
+    (sym.Variable("data") * 1e38, {"data": (2, 3)}, "data * 1e38"),
+    (sym.Variable("label") - sym.relu(sym.Variable("label")), {"label": (2,)}, "def forward(params, label):"),
     (recurrent(), {"data": (5, 4, 3)}, 'cells = rnn(params, "lstm", data, state0, state0)'),
     (recurrent(), {"data": (5, 4, 3)}, 'p[f"{name}_h2h_weight"] @ part'),
     (

@@ -26,10 +26,11 @@ OTHERS = [case for case in CASES if case is not _firsts[case.op]]
 SAMPLE, PARTS = 40, 40
 KINDS = (
     *("_npi_svd", "_contrib_bipartite_matching", "_sample_multinomial", "_sample_unique_zipfian", "tile"),
-    *("_npi_percentile", "_slice_assign_scalar", "_while_loop", "L2Normalization"),
+    *("_npi_percentile", "_slice_assign_scalar", "_while_loop", "L2Normalization", "_image_random_color_jitter"),
 )
 """Operators that need what others do not: results in another order, loops of several samples, total orders, arrays of
-keys, tiles, one sorted array, whole numbers without sign, loops that JAX does not differentiate, roots not chosen."""
+keys, tiles, one sorted array, whole numbers without sign, loops that JAX does not differentiate, roots not chosen,
+branches that read one table."""
 
 CASES_OF_KINDS = (
     *("gamma:(6,)float16", "IdentityAttachKLSparseReg:(4,3)x(3,):eval", "SliceChannel:num_outputs=1:(2,3)"),
