@@ -91,7 +91,9 @@ def param(
     return dataclasses.field(
         default=default,
         metadata={
-            **{"doc": doc, "remedy": fix, "alias": alias},
+            "doc": doc,
+            "remedy": fix,
+            "alias": alias,
             "bounds": {k: v for k, v in bounds.items() if v is not None},
         },
     )
