@@ -33,8 +33,12 @@ def laid_out(statement: str, indent: str = "") -> list[str]:
     start, end = head.end() if head else next(equals, 0), ":" if statement.startswith("for ") else ""
     first, value = indent + statement[:start], statement[start : len(statement) - len(end)]
     if len(first) > COLUMNS:  # names of many outputs
-        names = _each(_split(statement[: start - 3], ","), indent + "    ")
-        return [f"{indent}(", *names, *laid_out(f") = {value}", indent)]
+        names = statement[4 : start - 4] if end else statement[: start - 3]
+        targets = _each(_split(names, ","), indent + "    ")
+        if end:
+            rows = _each(_split(value[1:-1], ","), indent + "    ")
+            return [f"{indent}for (", *targets, f"{indent}) in (", *rows, f"{indent}):"]
+        return [f"{indent}(", *targets, *laid_out(f") = {value}", indent)]
     if len(parts := _split(value, ",")) > 1:
         return [f"{first}(", *_each(parts, indent + "    "), f"{indent}){end}"]
     operands = _operands(value)

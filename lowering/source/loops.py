@@ -63,7 +63,9 @@ def with_loops(calls: list[Call], results: Iterable[int], names: Names, *, sever
             readers[slot].append(place)
     for slot in results:
         readers[slot].append(len(calls))
-    elements = {s: (call.outputs, i) for call in calls if len(call.outputs) > MANY for i, s in enumerate(call.outputs)}
+    loops = [row for call in calls if isinstance(call, Loop) for row in call.collected.values()]
+    lists = [call.outputs for call in calls if not isinstance(call, Loop) and len(call.outputs) > MANY]
+    elements = {slot: (row, i) for row in (*loops, *lists) for i, slot in enumerate(row)}
     steps: list[Call] = []
     tried: set[tuple[int, int]] = set()
     start = 0

@@ -32,5 +32,12 @@ def test_the_lines_are_short_and_the_same_statement(statement: str):
     assert _tree(text) == _tree(statement)
 
 
+def test_a_loop_over_many_variables_has_its_targets_in_lines():
+    lines = laid_out(f"for {NAMES} in (({NAMES}), ({NAMES})):")
+    assert max(map(len, lines)) <= COLUMNS
+    assert lines[0] == "for ("
+    ast.parse("\n".join([*lines, "    pass"]))
+
+
 def _tree(text: str) -> str:
     return ast.dump(ast.parse(f"def f():\n    {text.replace(chr(10), chr(10) + '    ')}"))
