@@ -253,7 +253,20 @@ def recurrent() -> Any:
     return sym.RNN(data, joined, *states, mode="lstm", state_size=2, num_layers=1, name="cells")
 
 
+def pyramid() -> Any:
+    """Scores and boxes of the features of five levels, as of a detector."""
+    x, features, scores = sym.Variable("data"), [], []
+    for i in range(5):
+        features.append(sym.relu(sym.FullyConnected(x, num_hidden=3, name=f"level{i}"), name=f"level{i}_relu"))
+        x = sym.FullyConnected(features[-1], num_hidden=3, name=f"down{i}")
+        scores.append(sym.tanh(sym.FullyConnected(features[-1], num_hidden=2, name=f"score{i}"), name=f"score{i}_tanh"))
+    boxes = [sym.sigmoid(sym.FullyConnected(f, num_hidden=4, name=f"box{i}")) for i, f in enumerate(features)]
+    boxes = [sym.FullyConnected(box, num_hidden=2, name=f"box{i}_out") for i, box in enumerate(boxes)]
+    return sym.Group([sym.concat(*scores, dim=1), sym.concat(*boxes, dim=1), x])
+
+
 AS_WRITTEN = (
+    (pyramid(), {"data": (2, 3)}, '(params, f"box{i_2}", all_down3[i_2])'),
     (
         sym.contrib.box_nms(sym.Variable("data")),
         {"data": (1, 4, 6)},
