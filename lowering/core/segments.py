@@ -8,7 +8,9 @@ the caller, which no program waits for (`lowering/core/python_calls.py`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -19,16 +21,30 @@ import numpy as np
 from jax.core import Tracer
 
 from lowering.core.steps import Environment, Recomputation, Running, Step
-from lowering.host.staged import Staged
+from lowering.host.staged import Account, Staged
 from lowering.xla.compile_options import jit
 from lowering.xla.platforms import kind_of
 
-__all__ = ["Device", "Segments", "is_traced"]
+__all__ = ["Device", "Segments", "going", "is_traced"]
 
 Device = Any
 """A `jax.Device`."""
 
 _NOTHING: Mapping[int, Any] = {}
+
+_way: ContextVar[Account | str | None] = ContextVar("way", default=None)
+
+
+@contextmanager
+def going(way: Account | str | None) -> Iterator[None]:
+    """Decide how the segments of the next program run: "quick" or "full", or, with an account, as first calls that are
+    counted there: evaluated, or compiled quickly. Otherwise each is compiled when its own calls have cost that."""
+    token = _way.set(way)
+    try:
+        yield
+    finally:
+        _way.reset(token)
+
 
 Steps = Sequence[Step | Recomputation]
 
@@ -93,6 +109,11 @@ class Segments:
             for slot, value in zip(segment.outputs, filled, strict=True):
                 env[slot] = value
 
+    @property
+    def counts(self) -> bool:
+        """Whether calls are counted: on one device."""
+        return not self._devices
+
     def _cut(self, steps: Steps, slots: Collection[int] | None) -> list[_Segment]:
         parts = [
             (kind, list(part)) for kind, part in groupby(steps, lambda step: (_is_python(step), self._device(step)))
@@ -113,7 +134,12 @@ class Segments:
     def _runs(self, segment: _Segment) -> Callable[..., list[Any]]:
         """Return what runs a segment for (running, values, key)."""
         if segment.python:
-            return segment.fill
+
+            def run_python(*args: Any) -> list[Any]:
+                with going(None):  # which may run programs of its own
+                    return segment.fill(*args)
+
+            return run_python
         platform, device = self._platform, segment.device
         if device is not None:
             jitted: dict[Running, Callable[..., list[Any]]] = {}
@@ -125,13 +151,16 @@ class Segments:
                     return jitted[running](values, jax.device_put(key, device))
 
             return run_there
-        staged: dict[Running, Staged] = {}
+        staged: dict[tuple[Running, Account | str | None], Staged] = {}
 
         def run(running: Running, values: Sequence[Any], key: jax.Array | None) -> list[Any]:
-            if running not in staged:
+            way = _way.get()
+            if (running, way) not in staged:
                 filled = partial(segment.fill, running)
-                staged[running] = Staged(filled, lambda kept: jit(filled, platform=platform, kept=kept))
-            return staged[running](values, key)
+                accounts, effort = ([way], None) if isinstance(way, Account) else (None, way)
+                compiles = partial(jit, filled, platform=platform, quick=accounts is not None)
+                staged[running, way] = Staged(filled, lambda kept: compiles(kept=kept), accounts, effort)
+            return staged[running, way](values, key)
 
         return run
 

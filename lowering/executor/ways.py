@@ -51,7 +51,7 @@ class Ways:
         chosen = self._chosen.get((effort, kinds))
         if chosen is None or chosen.is_forgotten:
             chosen = ExecutorFunctions(self._programs, self._first, True, self._traces if effort == "auto" else None)
-            if not chosen.in_segments:
+            if chosen.begins:
                 self._chosen[effort, kinds] = chosen
                 return chosen
         elif not chosen.is_due:

@@ -53,6 +53,10 @@ _QUICK_CALLS = 4
 """The number of calls of a quickly compiled program before it is compiled fully: somebody who looks at results makes
 few, training makes thousands."""
 
+_LONG = 500_000.0
+"""Microseconds: where NumPy cannot evaluate a program that takes so long to compile, it is compiled quickly first. The
+gradient of a Faster R-CNN before its CustomOp: 17 s by this estimate, 47 s with all effort."""
+
 _LARGE = 1 << 25
 """Elements of results whose computation is waited for."""
 
@@ -220,15 +224,16 @@ class Staged:
             if way is not None and way.fits and (self._accounts is not None or way.is_affordable):
                 return way
             signature.is_evaluated, signature.evaluated = False, None
-        return self._quick_or_full(signature, evaluates)
+            signature.is_quick = way is None and signature.account.price >= _LONG
+        return self._quick_or_full(signature, signature.is_quick or not evaluates)
 
-    def _quick_or_full(self, signature: _Signature, evaluates: bool) -> Callable[..., Any]:
-        """Return what runs a call that is not evaluated. evaluates: whether others are, here."""
+    def _quick_or_full(self, signature: _Signature, begins_quickly: bool) -> Callable[..., Any]:
+        """Return what runs a call that is not evaluated. begins_quickly: the first are compiled quickly."""
         if self._accounts is not None:
             for account in self._accounts:
                 account.count_quick()
             return self._in_full
-        if not evaluates and not signature.account.is_due:
+        if begins_quickly and not signature.account.is_due:
             signature.account.count_quick()
             return self._quick
         signature.account.bytes = 0  # the plan's
@@ -281,12 +286,13 @@ class Staged:
 
 class _Signature:
     """Holds what one signature runs by. account: of its programs' bytes, and of its calls if it has its own.
-    is_evaluated: its next call may be. is_large: memory may not hold its results."""
+    is_evaluated: its next call may be. is_quick: NumPy cannot evaluate it, and compiling takes long. is_large: memory
+    may not hold its results."""
 
-    __slots__ = ("account", "compiled", "evaluated", "is_evaluated", "is_large")
+    __slots__ = ("account", "compiled", "evaluated", "is_evaluated", "is_large", "is_quick")
 
     def __init__(self, account: Account):
-        self.account, self.is_evaluated, self.is_large = account, True, False
+        self.account, self.is_evaluated, self.is_quick, self.is_large = account, True, False, False
         self.evaluated: _Evaluated | None = None
         self.compiled: Callable[..., Any] | None = None
 

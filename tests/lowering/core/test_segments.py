@@ -11,9 +11,11 @@ import pytest
 import lowering
 from lowering import mx
 from lowering.core.cache import Programs
-from lowering.core.segments import Segments
+from lowering.core.segments import Segments, _way
+from lowering.host import staged
 from symjax_nnvm.pipeline import Options
 from tests.support.comparison import assert_close
+from tests.support.compilations import compilations
 
 
 class _Doubles(mx.operator.CustomOp):
@@ -75,6 +77,30 @@ def test_each_shape_is_compiled_once():
     with jax.no_tracing():
         ex.forward_backward(mx.nd.ones(1))
     assert ex.aux_dict["op_count"].asscalar() == 6
+
+
+class _Nested(_Doubles):
+    """Runs a network of its own."""
+
+    def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+        assert _way.get() is None
+        super().forward(is_train, req, in_data, out_data, aux)
+
+
+def test_first_calls_are_evaluated_around_python(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(_DoublesProp, "create_operator", lambda *_: _Nested())
+    for share in ("_SHARE", "_SHARE_OF_SMALL"):
+        monkeypatch.setattr(staged, share, 2e-3)
+    _net().simple_bind(mx.cpu(), x=(3, 4)).forward_backward(mx.nd.ones(1))  # what all share is compiled
+    ex = _net().simple_bind(mx.cpu(), x=(3, 5))
+    ways = []
+    for _ in range(20):
+        with compilations(traces=False) as compiled:
+            ex.forward_backward(mx.nd.ones(1))
+        ways.append((bool(compiled), any("evaluated" in line for line in lowering.explain(ex).ways)))
+    assert ways[0] == (False, True)
+    assert (True, False) in ways
+    assert ways[-1] == (False, False)
 
 
 def test_it_stays_traced_where_arguments_are_constants():

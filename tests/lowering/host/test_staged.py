@@ -11,6 +11,7 @@ import pytest
 
 import lowering
 from lowering import mx
+from lowering.host import staged as staged_module
 from lowering.host.staged import Staged
 from symjax_nnvm.errors import CallError
 from tests.support.compilations import compilations
@@ -42,6 +43,16 @@ def test_work_that_would_take_longer_than_compiling_is_compiled_at_once():
     staged = Staged(lambda x: jax.lax.fori_loop(0, 10**6, lambda i, s: s + 1, x))
     assert compiled_calls(staged, 1, ONES) == [0]
     assert compiled_calls(Staged(jnp.linalg.cholesky), 1, jnp.eye(3)) == [0]
+
+
+@pytest.mark.slow("compiles twice")
+def test_what_is_not_evaluated_and_compiles_long_is_compiled_quickly_first(monkeypatch: pytest.MonkeyPatch):
+    def step(x: Any) -> Any:
+        return jnp.linalg.cholesky(x), jax.random.normal(jax.random.key(0), (3,)), jax.random.uniform(jax.random.key(1))
+
+    assert compiled_calls(Staged(step), 6, jnp.eye(3)) == [0, 4]
+    monkeypatch.setattr(staged_module, "_LONG", 1e9)
+    assert compiled_calls(Staged(step), 6, jnp.eye(3)) == [0]
 
 
 def test_loops_and_draws_are_dear_to_compile_and_products_as_fast_as_compiled():
