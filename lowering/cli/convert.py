@@ -22,7 +22,7 @@ import lowering
 from lowering.cli.model_inputs import InputError, signature
 from lowering.cli.run_budget import add_max_memory, check_budget
 from lowering.xla.platforms import exported_kind
-from symjax_nnvm.cli.argument_types import file_path, whole
+from symjax_nnvm.cli.argument_types import EPOCH, file_path, whole
 from symjax_nnvm.cli.console import note, print_json, show, working
 from symjax_nnvm.cli.model_argument import add_model, add_shapes, all_shapes, make_folder, of_options
 from symjax_nnvm.errors import plain_list
@@ -56,6 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: MODEL, the target files and the target format."""
     add_model(parser)
     parser.add_argument("out", type=file_path, metavar="OUT", help="file to write, or prefix of MXNet's files")
+    parser.add_argument(
+        "last", nargs="?", type=file_path, metavar="OUT", help="OUT, where the word before is the epoch: MODEL 12 OUT"
+    )
     parser.add_argument("--to", choices=tuple(_writers()), help="format; default by OUT's suffix, else mxnet")
     add_shapes(parser, named=True)
     add_max_memory(parser)
@@ -92,6 +95,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the files of the converted model."""
+    if options.last is not None:
+        options.epoch, options.out = _epoch(options), options.last
     model = of_options(options)
     if options.float:
         model = _Floats(model.symbol_path, model.params_path)
@@ -112,6 +117,18 @@ def run(options: argparse.Namespace) -> int:
     for path in files:
         note(f"written: {path}")
     return 0
+
+
+def _epoch(options: argparse.Namespace) -> int:
+    """Return the epoch of `MODEL EPOCH OUT`. Raises InputError."""
+    text = str(options.out)
+    try:
+        epoch = EPOCH(text)
+    except argparse.ArgumentTypeError as error:
+        raise InputError(f"{text[:80]!r} between MODEL and OUT is no epoch: {error}") from None
+    if options.epoch not in (None, epoch):
+        raise InputError(f"The epoch is {epoch} before OUT and {options.epoch} behind --epoch.")
+    return epoch
 
 
 class _Floats(ModelFiles):

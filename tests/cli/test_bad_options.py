@@ -60,6 +60,7 @@ OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {
     ("verify", "--wrt"): ("", "nope", "data,", ",", "bn_moving_mean"),
     ("verify", "--directions"): (*NUMBERS, "0"),
     ("convert", "out"): ("", "a\0b", ".", "/", "folder", "m.h5", "m.params", "m.json", "binary/x"),
+    ("convert", "last"): ("", "a\0b", ".", "/", "folder", "m.h5"),
     ("convert", "--to"): ("", "tflite", "\x1b"),
     ("tune", "--seconds"): (*NUMBERS, "0"),
     ("convert", "--opset"): (*NUMBERS, "0"),
@@ -118,7 +119,7 @@ IMAGE = ("--shape", "data=1,1,8,8")
 POSITIONAL = {
     "plot": ("model", "out"),
     "diff": ("a", "b"),
-    "convert": ("model", "out"),
+    "convert": ("model", "out", "last"),
     **dict.fromkeys(("run", "verify"), ("model", "inputs")),
     **dict.fromkeys(("inspect", "check", "tune"), ("model",)),
 }
@@ -132,7 +133,8 @@ def call(command: str, argument: str, value: str) -> list[str]:
     values = {"model": "net", "a": "net", "b": "net", "out": "out.dot"}
     values["inputs"] = "data=i.png" if of_images else "data=zeros"
     if command == "convert":
-        values["out"] = "out.stablehlo" if argument in ("--platforms", "--shape") else "out"
+        values["last"] = "out.stablehlo" if argument in ("--platforms", "--shape") else "out"
+        values["out"] = "0"
     options = [] if argument in values else [f"{argument}={value}"]
     if argument != "--shape" and command != "diff":
         options += IMAGE if of_images else SHAPE

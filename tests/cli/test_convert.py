@@ -68,6 +68,15 @@ def test_an_old_symbol_is_upgraded(tmp_path: Path):
     assert main(["diff", str(FILES / "legacy_08.json"), str(tmp_path / "new")]) == 0
 
 
+def test_the_epoch_may_stand_before_out(net: Path, capsys: pytest.CaptureFixture[str]):
+    out = net.with_name("source")
+    assert main(["convert", str(net), "3", "--to", "jax", str(out), *SHAPE]) == 0
+    assert main(["convert", str(net), "3", str(net.with_name("copy")), "--epoch", "3"]) == 0
+    for words, message in ((["7"], "epoch 7"), (["x"], "'x' between MODEL and OUT is no epoch"), (["1"], "behind")):
+        assert main(["convert", str(net), *words, str(out), *["--epoch", "3"] * (words == ["1"])]) == 2
+        assert message in capsys.readouterr().err
+
+
 def test_a_model_is_converted_in_its_place(net: Path):
     before = Path(f"{net}-0003.params").read_bytes()
     assert main(["convert", str(net), str(net)]) == 0

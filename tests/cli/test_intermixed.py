@@ -15,6 +15,7 @@ SHAPE = ["--shape", "data=2,1,8,8"]
 OPEN_ENDED = {
     "run": ("inputs", [["a=1"], ["--seed", "3"], ["b=2"]], ["a=1", "b=2"]),
     "verify": ("inputs", [["a=1"], ["--full"], ["--against", "other"], ["b=2"]], ["a=1", "b=2"]),
+    "convert": ("last", [["0"], ["--to", "jax"], ["out"], ["--float"]], Path("out")),
     "records": ("source", [["--quality", "3"], ["images"], ["--no-shuffle"]], Path("images")),
 }
 """Subcommand → (its argument of any number, words in the order of which nothing depends, what that argument gets)."""
