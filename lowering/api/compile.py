@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike
 from lowering.api.function import ForwardFunction, to_jax
 from lowering.core.chosen_options import DATA_AXIS, chosen_options, first_options
 from lowering.core.python_calls import calls_python, refuse_export
+from lowering.core.segments import by_way
 from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Staged, checked_effort
 from lowering.messages.arguments import arrays_by_name, as_array, require_key, require_named, require_symbol
@@ -122,7 +123,7 @@ class CompiledFunction:
             jit, to_jax(platform=platform), platform=platform, whole=whole, symbol=symbol, donate_argnums=donated
         )
         self._jitted = compiles()
-        self._run: Callable[..., Any] = self._jitted
+        self._run: Callable[..., Any] = self._jitted if whole else by_way(effort, self._jitted)
         if staged:
             for_any = cache(partial(to_jax, platform=ANY))
             first = lambda *call: for_any()(*call)  # noqa: E731

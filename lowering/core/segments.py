@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from itertools import groupby
 from typing import Any
 
@@ -25,7 +25,7 @@ from lowering.host.staged import Account, Staged
 from lowering.xla.compile_options import jit
 from lowering.xla.platforms import kind_of
 
-__all__ = ["Device", "Segments", "going", "is_traced"]
+__all__ = ["Device", "Segments", "by_way", "is_traced"]
 
 Device = Any
 """A `jax.Device`."""
@@ -36,7 +36,7 @@ _way: ContextVar[Account | str | None] = ContextVar("way", default=None)
 
 
 @contextmanager
-def going(way: Account | str | None) -> Iterator[None]:
+def _going(way: Account | str | None) -> Iterator[None]:
     """Decide how the segments of the next program run: "quick" or "full", or, with an account, as first calls that are
     counted there: evaluated, or compiled quickly. Otherwise each is compiled when its own calls have cost that."""
     token = _way.set(way)
@@ -44,6 +44,19 @@ def going(way: Account | str | None) -> Iterator[None]:
         yield
     finally:
         _way.reset(token)
+
+
+def by_way(way: Account | str | None, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose segments run by a way; None: by what is decided around its calls."""
+    if way is None:
+        return function
+
+    @wraps(function)
+    def run(*args: Any) -> Any:
+        with _going(way):
+            return function(*args)
+
+    return run
 
 
 Steps = Sequence[Step | Recomputation]
@@ -136,7 +149,7 @@ class Segments:
         if segment.python:
 
             def run_python(*args: Any) -> list[Any]:
-                with going(None):  # which may run programs of its own
+                with _going(None):  # which may run programs of its own
                     return segment.fill(*args)
 
             return run_python

@@ -18,7 +18,7 @@ import jax
 from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
 from lowering.core.rules import writes_in_backward
-from lowering.core.segments import going
+from lowering.core.segments import by_way
 from lowering.executor.gradient_names import Call, GradientNames, forward_calls
 from lowering.host.numpy_keys import folded_in
 from lowering.host.open_sizes import OpenTraces
@@ -249,7 +249,7 @@ class ExecutorFunctions:
                 traces = self.traces.setdefault(which, OpenTraces(self.symbol.outputs))
                 jitted = Staged(function, lambda _: compiled, [self.account], open_traces=traces)
             elif not options["whole"]:
-                jitted = _going(self.account or ("quick" if self.quick else "full"), jitted)
+                jitted = by_way(self.account or ("quick" if self.quick else "full"), jitted)
             elif options["whole"] and not self.quick and samples is not None:
                 residuals = 2 if which[0] == "forward_keeping" else None
                 batch_function = BatchFunction(function, jitted, samples, residuals=residuals)
@@ -321,16 +321,6 @@ class ExecutorFunctions:
     @cached_property
     def _gradient_calls(self) -> list[Call]:
         return GradientNames(self.program(True, monitored=True)).calls()
-
-
-def _going(way: Account | str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose segments go a way."""
-
-    def gone(*args: Any) -> Any:
-        with going(way):
-            return function(*args)
-
-    return gone
 
 
 def _key(randomness: Randomness) -> jax.Array | None:

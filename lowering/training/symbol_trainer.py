@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike
 from lowering.convolutions.backends import OWNED
 from lowering.core.cache import Programs
 from lowering.core.chosen_options import DATA_AXIS, chosen_options, first_options
+from lowering.core.segments import by_way
 from lowering.host.numpy_keys import folded_in
 from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Staged, checked_effort
@@ -187,9 +188,10 @@ class Trainer:
         )
         self._lanes = InLanes(gradients, lanes=lanes, may_pay=may_pay([computed]))
         self._evaluation = Evaluation(programs, self.inputs, evaluated, self.placement)
-        self._compiled: StepFunction = self._lanes if whole and mesh is None else self.step_fn
-        self._step: StepFunction = self._compiled
+        by_segments = self.step_fn if whole else by_way("full", self.step_fn)
+        self._compiled: StepFunction = self._lanes if whole and mesh is None else by_segments
         self._effort = effort = checked_effort(effort)
+        self._step: StepFunction = self._compiled if whole else by_way(effort, self.step_fn)
         first = first_options(options)
         if effort == "full":
             self.compile_fully()
@@ -382,7 +384,7 @@ class Trainer:
         if state is None:
             state = self.require_state()
         self.state, outputs = self._step(state, put_batch(self.placement, self.inputs.as_batch(batch)))
-        if self._step is not self._compiled:
+        if isinstance(self._step, Staged):
             _consume(state, self.state)
         return outputs
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -101,6 +101,23 @@ def test_first_calls_are_evaluated_around_python(monkeypatch: pytest.MonkeyPatch
     assert ways[0] == (False, True)
     assert (True, False) in ways
     assert ways[-1] == (False, False)
+
+
+@pytest.mark.slow("compiles")
+def test_full_effort_compiles_every_segment_at_once():
+    with compilations(traces=False) as compiled:
+        lowering.compile(_net(), effort="full")({"x": X}, AUX, jax.random.key(0))
+    assert len(compiled) >= 2
+    net = mx.sym.MakeLoss(_net() * mx.sym.sum(mx.sym.Variable("w")))
+    efforts: list[Literal["full", "auto"]] = ["full", "auto"]
+    numbers: list[int] = []
+    for effort in efforts:
+        trainer = lowering.Trainer(net, "sgd", data_names=["x"], label_names=[], effort=effort)
+        trainer.init(0, {"w": X}, AUX, x=(2, 3))
+        with compilations(traces=False) as compiled:
+            trainer.step({"x": X})
+        numbers.append(sum("jit(traced)" in name for name in compiled))
+    assert numbers == [3, 0], "before, between and behind the calls of Python"
 
 
 def test_it_stays_traced_where_arguments_are_constants():
