@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import jaxpr_as_fun
+from jax.core import eval_jaxpr
 
 from lowering.core.cache import Programs
 from lowering.core.program import Program
@@ -118,8 +118,18 @@ def _joins_parts(mover: TracedNode, node: TracedNode, place: int) -> bool:
 
 def _makers(slot: int, moves: Mapping[int, TracedNode]) -> list[TracedNode]:
     """Return the moves that make the array of a slot, in their order."""
-    node = moves.get(slot)
-    return [] if node is None else [*(one for before in node.inputs for one in _makers(before, moves)), node]
+    reversed_order, slots = list[TracedNode](), [slot]
+    while slots:
+        node = moves.get(slots.pop())
+        if node is not None:
+            reversed_order.append(node)
+            slots += node.inputs
+    return reversed_order[::-1]
+
+
+def _evaluated(closed: Any, *values: Any) -> list[Any]:
+    """Return the results of a closed jaxpr."""
+    return eval_jaxpr(closed.jaxpr, closed.consts, *values)
 
 
 class _Tracer:
@@ -209,8 +219,8 @@ class _Tracer:
             def call(key: Any, *values: Any) -> list[Any]:
                 env = dict(zip(inputs, values, strict=True))
                 for one in order:
-                    (env[one.outputs[0]],) = jaxpr_as_fun(one.jaxprs[0])(key, *(env[slot] for slot in one.inputs))
-                return jaxpr_as_fun(jaxpr)(key, *(env[slot] for slot in node.inputs))
+                    (env[one.outputs[0]],) = _evaluated(one.jaxprs[0], key, *(env[slot] for slot in one.inputs))
+                return _evaluated(jaxpr, key, *(env[slot] for slot in node.inputs))
 
             return jax.make_jaxpr(call)(self._key, *(self._avals[slot] for slot in inputs))
 
