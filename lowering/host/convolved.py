@@ -20,6 +20,11 @@ _COLUMNS = 1 << 19
 """Elements of the columns that are multiplied at once: they stay in a cache. Milliseconds of 18 convolutions with 2^18,
 2^19 and 2^20: 330, 300 and 318."""
 
+_SMALLEST, _PRODUCTS = 1 << 25, 1 << 29
+"""The products of a call that XLA computes in less time than NumPy, and those after which compiling pays, which takes
+15 to 25 ms of the processors. With windows of 3², 4² and 5² and 0.4 to 4 G products, NumPy takes 16 to 60 ps more for
+each."""
+
 
 @evaluates("conv_general_dilated")
 def _convolution(equation: Equation) -> Arrays:
@@ -64,8 +69,8 @@ def _convolution(equation: Equation) -> Arrays:
 class _Alone:
     """A convolution that becomes a program of XLA's by itself, when its calls have cost as much as compiling.
 
-    With channels last and taps first, XLA calls Eigen and makes no code of its own: it compiles in a tenth of the time
-    that other orders of axes take. All equations of the same sizes share one.
+    With channels last and taps first, XLA calls Eigen and makes no code of its own. All equations of the same sizes
+    share one.
 
     params: `lax.conv_general_dilated`'s. products: the multiplications of a call.
     """
@@ -88,12 +93,6 @@ class _Alone:
     def forget(self, _: Any) -> None:
         """Let go of the program."""
         self._compiled = None
-
-
-_SMALLEST, _PRODUCTS = 1 << 25, 1 << 29
-"""The products of a call that XLA computes in less time than NumPy, and those after which compiling pays, which takes
-15 to 25 ms of the processors. With windows of 3², 4² and 5² and 0.4 to 4 G products, NumPy takes 16 to 60 ps more for
-each."""
 
 
 def _alone(equation: Equation) -> _Alone | None:

@@ -1,4 +1,4 @@
-"""Primitives that sum, multiply and compare along axes or in windows, and products of matrices and convolutions."""
+"""Primitives that sum, multiply and compare along axes or in windows, and products of matrices."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ few, training makes thousands."""
 
 _LONG = 500_000.0
 """Microseconds: where NumPy cannot evaluate a program that takes so long to compile, it is compiled quickly first. The
-gradient of a Faster R-CNN before its CustomOp: 17 s by this estimate, 47 s with all effort."""
+gradient of a Faster R-CNN before its CustomOp: 17 s by this estimate, 47 s by the clock."""
 
 _LARGE = 1 << 25
 """Elements of results whose computation is waited for."""

@@ -188,8 +188,8 @@ class Trainer:
         )
         self._lanes = InLanes(gradients, lanes=lanes, may_pay=may_pay([computed]))
         self._evaluation = Evaluation(programs, self.inputs, evaluated, self.placement)
-        by_segments = self.step_fn if whole else by_way("full", self.step_fn)
-        self._compiled: StepFunction = self._lanes if whole and mesh is None else by_segments
+        fully = self.step_fn if whole else by_way("full", self.step_fn)
+        self._compiled: StepFunction = self._lanes if whole and mesh is None else fully
         self._effort = effort = checked_effort(effort)
         self._step: StepFunction = self._compiled if whole else by_way(effort, self.step_fn)
         first = first_options(options)
