@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -72,28 +72,20 @@ def dequantized_arrays(symbol: Symbol, arrays: Mapping[str, Any]) -> dict[str, A
     return floats
 
 
-def refuse_untrainable(symbol: Symbol, parameters: Iterable[str], leave_out: str) -> None:
+def refuse_untrainable(
+    symbol: Symbol, parameters: Iterable[str], leave_out: str, lost: Collection[str] | None = None
+) -> None:
     """Raise GraphError where parameters would not learn: gradients end at operators on 8-bit integers.
 
     Args:
         symbol: the network to train.
         parameters: names of those that are to learn.
         leave_out: how the caller trains others alone.
+        lost: `untrainable(symbol)`, where it was computed before.
     """
-    below = {node.name: node for node in post_order(symbol.outputs) if node.op in FDequantized}
-    if not below:
-        return
-    seen, stack = set[Node](), [entry.node for entry in symbol.outputs]
-    while stack:
-        node = stack.pop()
-        if node not in seen and node.op not in FDequantized:
-            seen.add(node)
-            stack += [entry.node for entry in node.inputs]
-    learning = {node.name for node in seen if node.is_variable}
-    ends = post_order([entry for node in below.values() for entry in node.inputs])
-    lost = {node.name for node in ends if node.is_variable} - learning
+    lost = untrainable(symbol) if lost is None else lost
     if names := [name for name in parameters if name in lost]:
-        last = next(reversed(below.values()))
+        last = next(node for node in reversed(post_order(symbol.outputs)) if node.op in FDequantized)
         raise GraphError(
             f"{plain_list(names)} cannot be trained: gradients end where a network computes with 8-bit integers, or is "
             "fused for oneDNN",
@@ -102,6 +94,20 @@ def refuse_untrainable(symbol: Symbol, parameters: Iterable[str], leave_out: str
             fix="Train the network of floats: Model.dequantized() and symjax_nnvm.dequantized(symbol) give it, and "
             f"symjax_nnvm.quantize makes 8-bit integers of it afterwards. {leave_out}",
         )
+
+
+def untrainable(symbol: Symbol) -> frozenset[str]:
+    """Return the names of variables that no gradient reaches, for operators on 8-bit integers stand above them."""
+    below = [node for node in post_order(symbol.outputs) if node.op in FDequantized]
+    seen, stack = set[Node](), [entry.node for entry in symbol.outputs] if below else []
+    while stack:
+        node = stack.pop()
+        if node not in seen and node.op not in FDequantized:
+            seen.add(node)
+            stack += [entry.node for entry in node.inputs]
+    learning = {node.name for node in seen if node.is_variable}
+    ends = post_order([entry for node in below for entry in node.inputs])
+    return frozenset(node.name for node in ends if node.is_variable) - learning
 
 
 def _as_floats(name: str, quantized: Any, arrays: Mapping[str, Any]) -> np.ndarray:

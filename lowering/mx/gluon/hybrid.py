@@ -32,9 +32,11 @@ from lowering.mx.ndarray import save
 from lowering.mx.ndarray.array import CLASSIC, NUMPY, NDArray
 from lowering.mx.symbol.runnable import as_symbol
 from lowering.mx.tape.blocks import CachedProgram, OpHook
+from lowering.mx.tape.recording import is_recording, is_training
 from lowering.mx.util import is_np_array, np_array
 from symjax_nnvm.errors import NNVMError, SymbolTypeError, close_names, plain_list
 from symjax_nnvm.io.files import path_text
+from symjax_nnvm.surgery.dequantized import refuse_untrainable, untrainable
 from symjax_nnvm.symbol.symbol import Symbol
 
 _LIBRARY = __name__.partition(".gluon")[0]
@@ -59,6 +61,7 @@ class HybridBlock(Block):
         self._cached_graph: tuple[Any, ...] = ()
         self._cached_op: CachedProgram | None = None
         self._cached_op_args: list[tuple[bool, Any]] = []
+        self._untrainable: frozenset[str] = frozenset()
         self._out_format: Any = None
         self._in_format: Any = None
         self._active = False
@@ -248,6 +251,7 @@ class HybridBlock(Block):
             (True, positions[name]) if name in positions else (False, params[name]) for name in names
         ]
         self._cached_op = CachedProgram(out, positions, self._effort)
+        self._untrainable = untrainable(out)
 
     def _deferred_infer_shape(self, *args: Any) -> None:
         """Infer the parameters' shapes. Raises BlockValueError with the reason."""
@@ -308,6 +312,12 @@ class HybridBlock(Block):
                 got=fmt,
                 fix="Call hybridize() again before you pass arguments of another structure.",
             )
+        if self._untrainable and is_recording() and is_training():
+            trained = [
+                source.name for is_data, source in self._cached_op_args if not is_data and source.grad_req != "null"
+            ]
+            way = "grad_req='null' of these parameters trains the others alone."
+            refuse_untrainable(self._cached_graph[1], trained, way, self._untrainable)
         inputs = [item for item in flat if item is not None]
         self._cached_op.op_hook = self._op_hook
         arrays = [inputs[source] if is_data else source.data(ctx) for is_data, source in self._cached_op_args]

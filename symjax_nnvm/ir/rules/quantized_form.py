@@ -52,9 +52,10 @@ def quantized_as(
         if not applies(attrs.parsed):
             return None
         try:
-            return QuantizedForm(quantized_attrs(attrs, op), **traits)
+            quantized = quantized_attrs(attrs, op)
         except ParamError:
             return None
+        return None if getattr(quantized.parsed, "unsupported", None) else QuantizedForm(quantized, **traits)
 
     return form
 

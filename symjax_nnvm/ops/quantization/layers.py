@@ -13,7 +13,7 @@ from symjax_nnvm.ir.register import NoParams, Shapes, Types, register_op, same_s
 from symjax_nnvm.ir.rules.costs import ARRANGES
 from symjax_nnvm.ir.rules.derivatives import Operands
 from symjax_nnvm.ir.rules.quantized_form import float_layer
-from symjax_nnvm.ir.types import DType
+from symjax_nnvm.ir.types import DType, is_known
 from symjax_nnvm.ops.nn.activation import ActivationParams
 from symjax_nnvm.ops.nn.batch_norm import BatchNormParams, batch_norm_shapes, initial_moving_statistics
 from symjax_nnvm.ops.nn.convolution import ConvolutionParams, convolution_flops, convolution_shapes
@@ -30,14 +30,27 @@ from symjax_nnvm.ops.shape.reshape import flatten_shapes
 
 
 class QuantizedConvParams(ConvolutionParams):
-    def check(self) -> str | None:
+    @property
+    def unsupported(self) -> str | None:
+        """What MXNet refuses when it infers shapes: its files have such layers, which it does not run."""
         if len(self.kernel) == 1:
-            return f"Parameter kernel={self.kernel}: quantized_conv only supports 2d or 3d kernel"
+            return f"kernel={self.kernel}: quantized_conv only supports 2d or 3d kernel"
         if self.num_group != 1:
-            return f"Parameter num_group={self.num_group}: quantized_conv only supports num_group=1"
+            return f"num_group={self.num_group}: quantized_conv only supports num_group=1"
         if self.layout not in (None, "NCHW", "NCDHW"):
-            return f"Parameter layout={self.layout!r}: quantized_conv only supports NCHW or NCDHW"
-        return super().check()
+            return f"layout={self.layout!r}: quantized_conv only supports NCHW or NCDHW"
+        return None
+
+
+def _convolved_shapes(p: QuantizedConvParams, ins: Shapes, outs: Shapes):
+    """data (n, c, …d), weight (filters, c, …kernel), bias (filters,) → (n, filters, …)."""
+    if p.unsupported and is_known(ins[0]):  # parameters alone fit, to become floats again
+        raise InferenceError(
+            f"Parameter {p.unsupported}",
+            fix="symjax_nnvm.dequantized(symbol) is the network of floats; symjax_nnvm.quantize makes integers of it "
+            "again, and leaves such layers float; with fused=True it has integers for groups, too.",
+        )
+    return convolution_shapes(p, ins, outs)
 
 
 def product_inputs(p: ConvolutionParams | FullyConnectedParams) -> Sequence[str]:
@@ -54,7 +67,7 @@ def _product_types(p: ConvolutionParams | FullyConnectedParams, ins: Types, outs
 
 
 for _name, _params, _shapes, _flops, _drawing, _float in (
-    ("conv", QuantizedConvParams, convolution_shapes, convolution_flops, "convolution", "Convolution"),
+    ("conv", QuantizedConvParams, _convolved_shapes, convolution_flops, "convolution", "Convolution"),
     ("fully_connected", FullyConnectedParams, fully_connected_shapes, fully_connected_flops, "dense", "FullyConnected"),
 ):
 

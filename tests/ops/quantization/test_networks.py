@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import symjax_nnvm as nn
 from lowering import to_jax
 from lowering.ops.quantization.levels import convolve, dot
 from symjax_nnvm import symbol as sym
@@ -111,3 +113,33 @@ def test_the_greatest_products_have_exact_sums(dtype: str, most: int):
         params = ConvolutionParams(kernel=(1, 1), num_filter=1, no_bias=True)
         images = (jnp.asarray(array).reshape(1, length, 1, 1) for array in (data, weight))
         assert np.asarray(convolve(params, *images)).item() == most * -128 * (length - 1) + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "data"),
+    [
+        ("num_group=2", {"num_group": 2, "kernel": (3, 3)}, (1, 4, 5, 5)),
+        ("num_group=4", {"num_group": 4, "kernel": (3, 3)}, (1, 4, 5, 5)),
+        (r"kernel=\(3,\)", {"kernel": (3,)}, (1, 4, 5)),
+        ("layout='NHWC'", {"kernel": (3, 3), "layout": "NHWC"}, (1, 5, 5, 4)),
+    ],
+)
+def test_layers_that_mxnet_makes_and_does_not_run_load_and_become_floats(name: str, params: dict[str, Any], data: Any):
+    """Of layers of groups, among others, which stay float here unless they are fused."""
+    made = sym.contrib.quantized_conv(sym.Variable("data"), num_filter=4, no_bias=True, name="quantized_c", **params)
+    net = sym.load_json(made.tojson())
+    assert net.infer_shape_partial()[1] is not None
+    with pytest.raises(InferenceError, match=f"Parameter {name}: quantized_conv only supports.*dequantized"):
+        net.infer_shape(data=data)
+    floats = nn.dequantized(net[0])
+    weight = sym.Variable("quantized_c_weight")
+    again = sym.Convolution(sym.Variable("data"), weight, num_filter=4, no_bias=True, name="c", **params)
+    assert not nn.compare_symbols(floats, again)
+    body = sym.FullyConnected(sym.Flatten(floats), num_hidden=2, no_bias=True, name="fc")
+    shapes = dict(zip(body.list_arguments(), body.infer_shape(data=data)[0], strict=True))
+    args = {k: np.ones(shape, np.float32) for k, shape in shapes.items() if k != "data"}
+    again = nn.quantize(body, args, mode="none")
+    assert {node.op.name for node in Graph(again.net.outputs).nodes() if node.op} >= {
+        "Convolution",
+        "_contrib_requantize",
+    }

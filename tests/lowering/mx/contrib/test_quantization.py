@@ -191,45 +191,56 @@ def fit(model):
     made.fit(data(), num_epoch=1, arg_params={k: mx.nd.array(a, dtype=a.dtype) for k, a in model.args.items()})
 
 
-def gluon_step(model):
+def gluon_step(model, trained=lambda name: True):
     block = mx.gluon.SymbolBlock(model.net, [mx.sym.var(name) for name in INPUTS])
     for name, param in block.collect_params().items():
+        param.grad_req = "write" if trained(name) else "null"
         param.cast(model.args[name].dtype)
         param.shape = model.args[name].shape
         param.initialize()
+        param.set_data(mx.nd.array(model.args[name], dtype=model.args[name].dtype))
     trainer = mx.gluon.Trainer(block.collect_params(), "sgd")
     with mx.autograd.record():
         out = block(*INPUTS.values())
     out.backward()
     trainer.step(4)
+    return {name: param.data() for name, param in block.collect_params().items()}
 
 
 TRAINERS = {
     "Trainer": (lambda model: lowering.Trainer(model.net), r"gradients end.*Model.dequantized\(\).*wrt=\["),
     "fit": (fit, r"fc1_weight.*gradients end.*Model.dequantized\(\).*fixed_param_names"),
-    "gluon": (gluon_step, r"SGD changes floats alone: 'fc\d_\w+' cannot.*int8.*\.dequantized\(\)"),
+    "gluon": (gluon_step, r"fc1_weight.*gradients end.*Model.dequantized\(\).*grad_req='null'"),
 }
 
 
-@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("how", [{}, {"fused": True}, {"fused": True, "granularity": "channel-wise"}], ids=str)
 @pytest.mark.parametrize("trainer", TRAINERS)
-def test_a_network_of_integers_is_not_trained(model, trainer, fused):
+def test_a_network_of_integers_is_not_trained(model, trainer, how):
+    """With a range for each row all its parameters are floats."""
     net, args, _ = model
-    made = nn.quantize(net, {name: a.asnumpy() for name, a in args.items()}, mode="none", fused=fused)
+    made = nn.quantize(net, {name: a.asnumpy() for name, a in args.items()}, mode="none", **how)
     train, words = TRAINERS[trainer]
     with pytest.raises(mx.MXNetError) as told:
         train(nn.Model(mx.sym.load_json(made.net.tojson()), made.args))
     assert re.search(words, str(told.value), re.DOTALL), told.value
 
 
+def test_an_optimiser_leaves_integers_alone():
+    weight = mx.nd.ones((2, 3), dtype=np.int8)
+    with pytest.raises(mx.MXNetError, match=r"SGD changes floats alone: 'w' cannot.*int8.*\.dequantized\(\)"):
+        mx.optimizer.get_updater(mx.optimizer.create("sgd"))("w", weight, weight)
+
+
 def test_layers_of_floats_after_integers_are_trained(model):
     net, args, _ = model
     made = nn.quantize(net, {name: a.asnumpy() for name, a in args.items()}, mode="none", excluded=["fc4"])
+    of_fc4 = lambda name: "fc4" in name  # noqa: E731
     lowering.Trainer(made.net, wrt=["fc4_weight"])
     with pytest.raises(nn.GraphError, match="^fc1_weight_quantize cannot be trained"):
         lowering.Trainer(made.net, wrt=["fc1_weight_quantize", "fc4_weight"])
     module = mx.mod.Module(
-        mx.sym.load_json(made.net.tojson()), fixed_param_names=[n for n in made.args if "fc4" not in n]
+        mx.sym.load_json(made.net.tojson()), fixed_param_names=[n for n in made.args if not of_fc4(n)]
     )
     module.bind([("data", (4, 12))], [("softmax_label", (4,))])
     module.set_params({k: mx.nd.array(a, dtype=a.dtype) for k, a in made.args.items()}, {})
@@ -237,6 +248,7 @@ def test_layers_of_floats_after_integers_are_trained(model):
     batch = next(iter(data()))
     module.forward_backward(batch)
     module.update()
-    after = module.get_params()[0]
-    changed = [name for name, array in made.args.items() if not np.array_equal(after[name].asnumpy(), array)]
-    assert sorted(changed) == ["fc4_bias", "fc4_weight"]
+    learned = module.get_params()[0], gluon_step(nn.Model(mx.sym.load_json(made.net.tojson()), made.args), of_fc4)
+    for after in learned:
+        changed = [name for name, array in made.args.items() if not np.array_equal(after[name].asnumpy(), array)]
+        assert sorted(changed) == ["fc4_bias", "fc4_weight"]
