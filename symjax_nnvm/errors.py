@@ -236,6 +236,20 @@ class UnknownAttributeError(NNVMError, AttributeError):
     """An attribute that an object or a module does not have; the message names what to use here."""
 
 
+class UnknownFunctionError(AttributeError):
+    """A function that a module or a group of them does not have. Its message is made when it is read: `hasattr` reads
+    none, and looking for names that are close takes 10 ms."""
+
+    def __init__(self, message: Callable[[], str]):
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return self.args[0]()
+
+    def __reduce__(self) -> tuple[type[AttributeError], tuple[str]]:
+        return AttributeError, (str(self),)
+
+
 class CallError(NNVMError, TypeError):
     """A function called with arguments that it does not take, or without one that it needs."""
 

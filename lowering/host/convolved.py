@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jax import lax
 
-from lowering.host.placed import empty
+from lowering.host.placed import copied_in_order, empty
 from lowering.host.primitives import Arrays, Equation, dtype_of, evaluates
 from lowering.host.reductions import accumulator, product, spread, windows
 from lowering.xla.compile_options import options_for
@@ -127,11 +127,7 @@ def _channels_last(compiled: Callable[..., Any], data: Any, weight: Any) -> Any:
 
 def _in_order(array: Any) -> Any:
     """Return an array whose elements lie one after the other."""
-    if array.flags.c_contiguous:
-        return array
-    copy = empty(array.shape, array.dtype)
-    copy[...] = array
-    return copy
+    return array if array.flags.c_contiguous else copied_in_order(array)
 
 
 def _products_of_windows(data: Any, weight: Any, params: Any, wide: Any, dtype: Any) -> Any:

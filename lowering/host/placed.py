@@ -50,8 +50,11 @@ def owned(results: Sequence[Any]) -> list[Any]:
 
 def _copied(array: Any) -> Any:
     """Return a copy; of an array whose rows are turned one in its own order, which JAX puts in order faster."""
-    if not array.ndim or array.strides[-1] != array.itemsize:
-        return np.array(array)
+    return copied_in_order(array) if array.ndim and array.strides[-1] == array.itemsize else np.array(array)
+
+
+def copied_in_order(array: Any) -> Any:
+    """A copy whose elements lie one after the other, which JAX takes over."""
     copy = empty(array.shape, array.dtype)
     copy[...] = array
     return copy

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from symjax_nnvm.ir.op import Op, list_all_names, why_left_out
+from symjax_nnvm.errors import UnknownFunctionError
+from symjax_nnvm.ir.op import Op, list_all_names
 from symjax_nnvm.symbol import control_flow, random_functions, wrappers
-from symjax_nnvm.symbol.namespaces import Namespace, closest_functions
+from symjax_nnvm.symbol.namespaces import Namespace, where_instead
 from symjax_nnvm.symbol.operator_functions import SCALAR_FUNCTIONS, OperatorFunction, function_named, scalar_function
 from symjax_nnvm.symbol.scope import AttrScope as AttrScope
 from symjax_nnvm.symbol.scope import NameManager as NameManager
@@ -49,8 +50,8 @@ def __getattr__(name: str) -> OperatorFunction:
     elif Op.exists(name):
         function = function_named(name)
     else:
-        where = "" if name.startswith("__") else why_left_out(name) or closest_functions(name, None)
-        raise AttributeError(f"no symbol function and no registered operator is named {name!r}{where}")
+        problem = f"no symbol function and no registered operator is named {name!r}"
+        raise UnknownFunctionError(lambda: problem + where_instead(name, name, None))
     globals()[name] = function
     return function
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from symjax_nnvm.errors import closest
+from symjax_nnvm.errors import UnknownFunctionError, closest
 from symjax_nnvm.ir.op import Op, list_all_names, why_left_out
 from symjax_nnvm.symbol.operator_functions import OperatorFunction, operator_function
 
@@ -51,15 +51,20 @@ FOREIGN_NAMES = {
 _SQUASHED = {name.replace("_", ""): here for name, here in FOREIGN_NAMES.items()}
 
 
-def closest_functions(name: str, group: str | None) -> str:
-    """Return `. Did you mean symbol.contrib.box_nms or …?` for a function that a group, None for `symbol` itself, has
-    not: those of its name in other groups, else those of the names most like it. Empty when there is none."""
-    return _closest_functions(name, group, len(list_all_names()))
+def where_instead(name: str, full: str, group: str | None) -> str:
+    """Return why a function is left out, or `. Did you mean symbol.contrib.box_nms or …?`: functions of its name in
+    other groups, else those whose names are most like it. Empty when there is none.
+
+    full: its operator's name. group: the one that lacks it, None for `symbol` itself.
+    """
+    if name.startswith("__"):
+        return ""
+    return why_left_out(full) or _closest_functions(name, group, len(list_all_names()))
 
 
 @lru_cache(maxsize=256)
 def _closest_functions(name: str, group: str | None, count: int) -> str:
-    """As `closest_functions`; cached until an operator is added, because `hasattr` often repeats a name."""
+    """Return the second; cached until an operator is added, because a name that is wrong is often repeated."""
     spelled: dict[str, str] = {}
     for operator in list_all_names():
         home = next((key for key, prefix in _PREFIXES.items() if operator.startswith(prefix)), None)
@@ -89,8 +94,8 @@ class Namespace:
     def __getattr__(self, name: str) -> OperatorFunction:
         full = self.prefix + name
         if name.startswith("__") or not Op.exists(full):
-            where = "" if name.startswith("__") else why_left_out(full) or closest_functions(name, self.__name__)
-            raise AttributeError(f"symbol.{self.__name__} has no function {name!r}{where}")
+            problem = f"symbol.{self.__name__} has no function {name!r}"
+            raise UnknownFunctionError(lambda: problem + where_instead(name, full, self.__name__))
         function = operator_function(Op.get(full), name)  # automatic names come from the short name, as in MXNet
         setattr(self, name, function)
         return function

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import ComposeError, ParamError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import register_op
+from symjax_nnvm.symbol import namespaces
 from symjax_nnvm.symbol.operator_functions import operator_function
 from symjax_nnvm.symbol.scope import AttrScope, NameManager, Prefix
 from symjax_nnvm.symbol.symbol import Symbol
@@ -192,6 +194,18 @@ def test_module_makes_functions_of_operators_registered_later():
     assert PREFIX + "later" in dir(sym)
     with pytest.raises(AttributeError, match="no registered operator is named 'no_such_op'"):
         _ = sym.no_such_op
+
+
+@pytest.mark.parametrize("group", [sym, sym.contrib])
+def test_names_that_are_close_are_looked_for_when_the_message_is_read(group, monkeypatch):
+    looked_for: list[str] = []
+    monkeypatch.setattr(namespaces, "closest", lambda name, names: looked_for.append(name) or [])
+    assert not hasattr(group, "no_such_function")
+    assert not looked_for
+    with pytest.raises(AttributeError) as caught:
+        _ = group.no_such_function
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    assert looked_for == ["no_such_function"]
 
 
 def test_threads_name_their_operators_apart():

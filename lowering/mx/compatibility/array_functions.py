@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from symjax_nnvm.errors import OpNotRegisteredError, UnknownAttributeError
+from symjax_nnvm.errors import OpNotRegisteredError, UnknownAttributeError, UnknownFunctionError
 from symjax_nnvm.symbol import function_named
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -57,7 +57,8 @@ class Wrapped:
         try:
             function = self._wrap(getattr(self._group, name))
         except AttributeError as error:
-            raise AttributeError(str(error).replace("symbol.", f"{self._owner}."), name=name) from None
+            lacks = error  # `error` ends with this block
+            raise UnknownFunctionError(lambda: str(lacks).replace("symbol.", f"{self._owner}.")) from None
         function.__module__ = self.__name__
         setattr(self, name, function)
         return function

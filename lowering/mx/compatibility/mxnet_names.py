@@ -113,6 +113,6 @@ def _rename(item: type | FunctionType) -> None:
         return
     own = item.__module__.removeprefix(_OURS).removeprefix(".")
     name, there = _RENAMED.get(here, item.__qualname__), f"{_NAME}.{home or own}".removesuffix(".")
-    if getattr(importlib.import_module(there), name, None) is item:
+    if vars(importlib.import_module(there)).get(name) is item:
         item.__module__ = there
         item.__name__ = item.__qualname__ = name

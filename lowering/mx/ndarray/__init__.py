@@ -49,6 +49,7 @@ from lowering.mx.ndarray.saved_arrays import load as load
 from lowering.mx.ndarray.saved_arrays import save as save
 from lowering.mx.tape.programs import run_all
 from lowering.xla.compile_options import telling_memory
+from symjax_nnvm.errors import UnknownFunctionError
 from symjax_nnvm.symbol.operator_functions import OF_NODES
 
 py_slice = slice
@@ -201,8 +202,8 @@ def __getattr__(name: str) -> Callable[..., Any]:
         try:
             function = _eager(getattr(symbols, name))
         except AttributeError as error:
-            message = str(error).replace("symbol.", "mx.nd.")
-            raise AttributeError(f"mx.nd: {message}") from None
+            lacks = error  # `error` ends with this block
+            raise UnknownFunctionError(lambda: f"mx.nd: {lacks}".replace("symbol.", "mx.nd.")) from None
     globals()[name] = function
     return function
 
