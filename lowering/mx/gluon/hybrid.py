@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +44,26 @@ _LIBRARY = __name__.partition(".gluon")[0]
 """The package of the layers that are written in the classic dialect."""
 
 
+def _is_of_library(item: Any) -> bool:
+    """Whether a class or function is one of that package."""
+    return (item.__module__ or "").startswith(_LIBRARY)
+
+
+def _in_classic_dialect(hybrid_forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A layer's `hybrid_forward` that computes in the classic dialect, though a subclass calls it in the NumPy one."""
+
+    @functools.wraps(hybrid_forward)
+    def call(self: HybridBlock, F: Any, *inputs: Any, **params: Any) -> Any:
+        if not is_np_array() or self.takes_both_dialects:
+            return hybrid_forward(self, F, *inputs, **params)
+        params = {name: converted(param, CLASSIC) for name, param in params.items()}
+        with np_array(False):
+            outputs = hybrid_forward(self, F, *converted(inputs, CLASSIC), **params)
+        return converted(outputs, NUMPY)
+
+    return call
+
+
 class HybridBlock(Block):
     """A block that `hybridize()` traces once and runs as one program.
 
@@ -55,6 +76,11 @@ class HybridBlock(Block):
             number.
         params: a ParameterDict whose parameters are shared by name.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if _is_of_library(cls) and "hybrid_forward" in vars(cls):
+            cls.hybrid_forward = _in_classic_dialect(cls.hybrid_forward)
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None):
         super().__init__(prefix=prefix, params=params)
@@ -371,7 +397,7 @@ class HybridBlock(Block):
         """Return what `hybrid_forward` gives. In the NumPy dialect a layer of this library's computes in the classic
         one, a block of a caller's in his."""
         numpy = is_np_array()
-        own = numpy and not self.takes_both_dialects and self.hybrid_forward.__module__.startswith(_LIBRARY)
+        own = numpy and not self.takes_both_dialects and _is_of_library(self.hybrid_forward)
         dialect = NUMPY if numpy and not own else CLASSIC
         params = {name: converted(param, dialect) for name, param in params.items()}
         if numpy:

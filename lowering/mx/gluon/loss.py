@@ -11,6 +11,7 @@ from lowering.mx.base import numeric_types
 from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.tensor import Tensor
+from lowering.mx.util import is_np_array
 
 __all__ = [
     "CTCLoss", "CosineEmbeddingLoss", "HingeLoss", "HuberLoss", "KLDivLoss", "L1Loss", "L2Loss", "LogisticLoss", "Loss",
@@ -24,7 +25,7 @@ _TINY = 1e-12
 def _apply_weighting(F: Any, loss: Any, weight: Any = None, sample_weight: Any = None) -> Any:
     """Return a loss times the weights of samples, which broadcast, and times a number."""
     if sample_weight is not None:
-        loss = F.broadcast_mul(loss, sample_weight)
+        loss = loss * sample_weight if is_np_array() else F.broadcast_mul(loss, sample_weight)
     if weight is not None:
         if not isinstance(weight, numeric_types):
             raise MismatchError("weight must be a number", got=type(weight).__name__)
@@ -34,7 +35,7 @@ def _apply_weighting(F: Any, loss: Any, weight: Any = None, sample_weight: Any =
 
 def _reshape_like(F: Any, x: Any, y: Any) -> Any:
     """Return x in the shape of y."""
-    return x.reshape(y.shape) if F is nd else F.reshape_like(x, y)
+    return x.reshape(y.shape) if F is nd else (F.npx if is_np_array() else F).reshape_like(x, y)
 
 
 class Loss(HybridBlock):

@@ -132,7 +132,7 @@ def linspace(
     ctx: ContextLike = None,
 ) -> Any:
     """num numbers at equal distances. retstep: the distance, too."""
-    _require_numbers(start, stop, axis)
+    _require_numbers(start, stop, num, axis)
     kind = _dtype(dtype)
     values = np.linspace(start, stop, num, endpoint=endpoint)
     array = from_host(values.astype(kind), ctx)
@@ -150,15 +150,17 @@ def logspace(
     ctx: ContextLike = None,
 ) -> Any:
     """num numbers whose logarithms have equal distances."""
-    _require_numbers(start, stop, axis)
+    _require_numbers(start, stop, num, axis)
     return from_host(np.logspace(start, stop, num, endpoint=endpoint, base=base).astype(_dtype(dtype)), ctx)
 
 
-def _require_numbers(start: Any, stop: Any, axis: int) -> None:
+def _require_numbers(start: Any, stop: Any, num: int, axis: int) -> None:
     if not is_number(start) or not is_number(stop):
         raise UnsupportedError("start and stop only support int and float")
     if axis != 0:
         raise UnsupportedError("the function only support axis 0")
+    if num < 0:
+        raise DialectValueError("There are no fewer numbers than none", expected="num ≥ 0", got=num)
 
 
 def eye(N: int, M: int | None = None, k: int = 0, dtype: DType = np.float32, **kwargs: Any) -> Any:

@@ -17,6 +17,7 @@ from lowering.mx.ndarray.array import NUMPY as _NUMPY
 from lowering.mx.ndarray.array import NDArray as _NDArray
 from lowering.mx.ndarray.array import in_dialect as _in_dialect
 from lowering.mx.numpy.operators import EAGER as _EAGER
+from lowering.mx.numpy.operators import DialectValueError as _DialectValueError
 from lowering.mx.numpy.operators import unsupported as _unsupported
 from lowering.mx.numpy_extension import image as image
 from lowering.mx.numpy_extension import random as random
@@ -37,8 +38,11 @@ _operators = _extension("mx.npx", _EAGER)
 
 def save(file: str, arr: _Any) -> None:
     """Write an array, a list of arrays or arrays by name, as `mx.nd.save` does. Raises SymbolTypeError, a TypeError,
-    for arrays of mx.nd."""
-    arrays = arr.values() if isinstance(arr, dict) else arr if isinstance(arr, list | tuple) else [arr]
+    for arrays of mx.nd, DialectValueError, a ValueError, for what holds no arrays."""
+    if not isinstance(arr, _NDArray | dict | list | tuple):
+        problem = "data needs to either be a ndarray, dict of (str, ndarray) pairs or a list of ndarrays."
+        raise _DialectValueError(problem, got=type(arr).__name__)
+    arrays = arr.values() if isinstance(arr, dict) else [arr] if isinstance(arr, _NDArray) else arr
     for array in arrays:
         if not isinstance(array, _NDArray) or array.dialect != _NUMPY:
             raise _unsupported(array)

@@ -14,7 +14,7 @@ import numpy as np
 from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Staged
 from lowering.mx.context import check_one_device
-from lowering.mx.ndarray.array import NDArray, NotAnArrayError, like_jax, require_arrays, run_symbol
+from lowering.mx.ndarray.array import NDArray, NotAnArrayError, in_dialect, like_jax, require_arrays, run_symbol
 from lowering.mx.tape.backward import Place, Tape, leaf_gradients
 from lowering.mx.tape.programs import WaitingCall, short_tape_gradients
 from lowering.mx.tape.recording import ByPython, Call, Leaf, Scope
@@ -101,6 +101,8 @@ def recorded_gradients(
 def _given(heads: Sequence[NDArray], head_grads: Any) -> list[NDArray | None]:
     """Return a head gradient, or None, for each head."""
     ograds = [None] * len(heads) if head_grads is None else listed_arrays(head_grads)
+    if not heads:
+        raise GradientError("There are no heads to differentiate", fix="mx.autograd.backward([y])")
     if len(ograds) != len(heads):
         problem = "heads and head_grads must be lists of the same length"
         raise GradientError(problem, expected=len(heads), got=len(ograds))
@@ -156,6 +158,8 @@ def _adding(tape: Tape) -> Mapping[Place, Leaf]:
 
 def _by_python(call: Call, heads: Sequence[NDArray], wrt: tuple[int, ...]) -> list[NDArray]:
     """Return the gradients that a call's own `backward` computes, of the inputs with these numbers."""
+    if (dialect := call.function.dialect) is not None:
+        heads = [in_dialect(head, dialect) for head in heads]
     gradients = listed_arrays(call.function.backward(*heads))
     if len(gradients) != len(call.entries):
         problem = f"{type(call.function).__name__}.backward must return one gradient for each input"

@@ -52,6 +52,8 @@ def test_head_gradients_and_requests():
         heads = [x * 2, x * 3]
     autograd.backward(heads, [mx.nd.ones(2), mx.nd.ones(2)])
     assert target.asnumpy().tolist() == [5, 5]
+    with pytest.raises(nn.GradientError, match="There are no heads to differentiate"):
+        autograd.backward([])
 
 
 def test_what_is_detached_or_paused_is_constant():

@@ -37,6 +37,7 @@ OURS: dict[str, str] = {
         ),
         "a ValueError, as of other parameters: MXNet's is the KeyError of a table, or NumPy's TypeError",
     ),
+    "grad(lambda x: np.polyval(f1, x), pos)": "MXNet's gradient of x is 0 unless p has one, too",
     **dict.fromkeys(
         ("np.shape(2)", "np.shape([1, 2])"),
         "NumPy has shapes of numbers and lists",
@@ -214,6 +215,21 @@ def test_places_of_recorded_arrays_have_a_gradient_of_zero():
         total.backward()
         assert [len(places), x.grad.tolist()] == [axes, np.zeros(shape).tolist()]
         assert [axis.tolist() for axis in places] == [axis.tolist() for axis in np.nonzero(x)]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: np.random.choice(5, 6, replace=False),
+        lambda: np.random.choice(0),
+        lambda: np.random.randint(5, 2),
+        lambda: np.argmax(np.zeros(0)),
+        lambda: np.einsum("ij->ijj", np.ones((2, 2))),
+    ],
+)
+def test_deviation_what_mxnet_takes_from_memory_is_refused(ask: Any):
+    with pytest.raises(mx.MXNetError):
+        ask()
 
 
 def test_a_number_in_an_array_is_shuffled_and_moments_that_do_not_fit_are_refused():

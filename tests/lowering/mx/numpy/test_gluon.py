@@ -137,6 +137,8 @@ def test_what_gluon_gives_are_arrays_of_the_dialect():
 
 def test_files_and_both_dialects_share_arrays(tmp_path: Path):
     x = np.array([[1.0, 2.0]])
+    with pytest.raises(ValueError, match="data needs to either be a ndarray, dict"):
+        npx.save(str(tmp_path / "f.npy"), cast("Any", 3))
     npx.save(str(tmp_path / "f.npy"), {"x": x, "s": np.array(3)})  # MXNet's file under every name
     loaded = npx.load(str(tmp_path / "f.npy"))
     assert {name: (type(each), each.shape) for name, each in loaded.items()} == {
@@ -206,3 +208,46 @@ def test_symbols_are_parts_of_their_outputs():
     assert sym_np.resize(x, (3, 3)).infer_shape(x=(2, 2))[1] == [(3, 3)]
     assert sym_np._internal.norm(x, ord=1.0, axis=None).infer_shape(x=(2, 3))[1] == [()]
     assert sym_np.full((2, 3), x).infer_shape(x=(3,))[1] == [(2, 3)]
+
+
+def test_subclasses_of_layers_and_losses_call_theirs_in_the_dialect():
+    class Positive(nn.Dense):
+        def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:
+            return super().hybrid_forward(F, F.np.tanh(x) * 0 + 1, F.np.abs(weight), bias) * 2
+
+    class Squares(gluon.loss.Loss):
+        def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+            of_all = F.np.square(pred - gluon.loss._reshape_like(F, label, pred))
+            return gluon.loss._apply_weighting(F, of_all, self._weight, sample_weight).mean(axis=1)
+
+    made: dict[str, Any] = {"HybridBlock": gluon.HybridBlock}  # without __name__, which gives a class its module
+    exec("class Negative(HybridBlock):\n    def hybrid_forward(self, F, x):\n        return F.np.negative(x)", made)
+    labels, weights = np.array([1.0, 2, 3, 4]), np.array([[1.0], [0.5]])
+    for active in (False, True):
+        dense, squares, negative = Positive(2, in_units=3), Squares(0.5, 0), made["Negative"]()
+        dense.initialize(mx.init.Constant(-0.5))
+        for block in (dense, squares, negative):
+            block.hybridize(active)
+        assert dense(np.ones((1, 3))).tolist() == [[3.0, 3.0]]
+        assert squares(np.zeros((2, 2)), labels, weights).tolist() == [1.25, 3.125]
+        assert negative(np.ones((2,))).tolist() == [-1.0, -1.0]
+
+
+def test_a_function_of_the_dialect_gets_gradients_of_the_dialect():
+    class Scaled(autograd.Function):
+        def forward(self, x: Any, y: Any) -> Any:
+            self.save_for_backward(x, y)
+            return x * y, (x * y).sum()
+
+        def backward(self, head: Any, head_of_sum: Any) -> Any:
+            x, y = self.saved_tensors
+            return head * y + head_of_sum * y, head * x + head_of_sum * x
+
+    x, y = np.array([1.0, 2.0]), np.array([3.0, 4.0])
+    x.attach_grad()
+    y.attach_grad()
+    with autograd.record():
+        product, total = Scaled()(x, y)
+        loss = product.sum() + total * 2
+    loss.backward()
+    assert (x.grad.tolist(), y.grad.tolist()) == ([9.0, 12.0], [3.0, 6.0])
