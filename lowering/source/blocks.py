@@ -10,10 +10,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from lowering.source.names import Names, escaped, identifier, in_quotes, quoted
-from lowering.source.templates import CONST, DIM, END, FUNCTION, INPUT, STRING, found, marker, replaced
-
-__all__ = ["RESERVED", "Call", "Function", "Steps", "abstract", "common_start", "expression", "found_functions"]
-__all__ += ["in_common", "literal_text", "rendered"]
+from lowering.source.templates import CONST, DIM, INPUT, STRING, found, replaced
 
 _LONGEST = 80
 """Calls that a block may have."""
@@ -24,8 +21,8 @@ _NUMBER = "#"
 
 @dataclass(eq=False)
 class Call:
-    """One step of a program. template: its expression, with markers for inputs, strings and literals. inputs, outputs:
-    slots. name: of the node."""
+    """One step of a program. template: its expression, with markers for inputs, strings and literals; of a call of a
+    function its name. inputs, outputs: slots. name: of the node."""
 
     template: str
     inputs: tuple[int, ...]
@@ -33,39 +30,37 @@ class Call:
     consts: tuple[tuple[str, str], ...]
     outputs: tuple[int, ...]
     name: str
+    function: Function | None = None
 
 
 @dataclass(eq=False)
 class Function:
-    """A function of the printed file. strings, literals: its parameters of these kinds. inputs: slots of its arrays.
-    calls: its body as steps, with the slots of its results; or `lines`, with the arrays' names."""
+    """A function of the printed file. abstraction: its strings and literals. calls: its body as steps, with the slots
+    of its inputs and results; or `lines`, with the arrays' names."""
 
     name: str
-    strings: list[str]
-    literals: list[str]
-    inputs: tuple[int, ...]
+    abstraction: Abstraction
     names: Names
+    inputs: tuple[int, ...] = ()
     calls: list[Call] | None = None
     results: tuple[int, ...] = ()
     lines: list[str] = field(default_factory=list)
     arrays: list[str] = field(default_factory=list)
     common: str = ""
     defaults: list[str | None] = field(default_factory=list)
+    needs: list[str] | None = None
+    """What calls hand on: `p`, `states`, `train`, `key` and open sizes; None until its text is there."""
 
-    def call(self, inputs: tuple[int, ...], values: Given, outputs: tuple[int, ...], name: str, other: str) -> Call:
-        """Return a call of the function; its literals, and what else it needs, such as `p`, are added in print."""
-        strings, consts = values
-        arguments = [marker(kind, i) for kind, row in ((STRING, strings), (INPUT, inputs)) for i in range(len(row))]
-        template = f"{marker(FUNCTION, self.name)}{', '.join(arguments)}{marker(END, self.name)})"
-        return Call(template, inputs, tuple(strings), tuple(consts), outputs, name or other)
+    def call(self, inputs: tuple[int, ...], values: Given, outputs: tuple[int, ...], name: str) -> Call:
+        """Return a call of the function; what else it needs, such as `p`, is added in print."""
+        return Call(self.name, inputs, tuple(values[0]), tuple(values[1]), outputs, name, self)
 
     def set_defaults(self, calls: Sequence[Call]) -> None:
         """Give literals that most calls have in common as defaults."""
         for column in zip(*(call.consts for call in calls), strict=True):
             (hint, text), count = Counter(column).most_common(1)[0]
             is_fixed = not hint.endswith(_NUMBER) and _OPEN not in text and not found(text, DIM)
-            common = is_fixed and 1 < count >= len(column) / 2
-            self.defaults.append(text if common else None)
+            self.defaults.append(text if is_fixed and 1 < count >= len(column) / 2 else None)
 
 
 RESERVED = ("p", "params", "states", "train", "key", "forward", "load", "main")
@@ -313,25 +308,17 @@ def _prefix(row: Sequence[str]) -> str:
 # -- repeated windows --------------------------------------------------------------------------------------------------
 
 
-def found_functions(
-    bodies: list[Steps], new_name: Callable[[Sequence[Call], str], str], scope: Names
-) -> list[Function]:
-    """Put calls of functions in the place of what is repeated in the program; return the functions. bodies: the steps
-    of the program and of the loops in it, with their results."""
-    functions: list[Function] = []
-    while True:
-        best = _best(bodies)
-        if best is None:
-            break
+def find_functions(bodies: list[Steps], new_name: Callable[[Sequence[Call], str], str], scope: Names) -> None:
+    """Put calls of functions in the place of what is repeated in the program. bodies: the steps of the program and of
+    the loops in it, with their results; those of the functions are added."""
+    while (best := _best(bodies)) is not None:
         length, places, spots = best
         first = _window(bodies, places[0], length)
         function, new = _as_function(bodies, places, length, spots, new_name(first, common_start(first)), scope)
         for (body, start), call in sorted(zip(places, new, strict=True), key=lambda pair: pair[0], reverse=True):
             bodies[body].calls[start : start + length] = [call]
-        functions.append(function)
         assert function.calls is not None
         bodies.append(Steps(function.calls, set(function.results), len(function.results)))
-    return functions
 
 
 class Steps(NamedTuple):
@@ -448,10 +435,9 @@ def _as_function(
     calls, abstraction = in_common(windows, names)
     outer = [_outer(window) for window in windows]
     results = [tuple(window[p].outputs[i] for p, i in spots) for window in windows]
-    function = Function(name, abstraction.names, abstraction.literals, outer[0], names, calls=calls, results=results[0])
-    function.common = common_start(windows[0])
+    function = Function(name, abstraction, names, outer[0], calls, results[0], common=common_start(windows[0]))
     return function, [
-        function.call(inputs, arguments, outputs, common_start(window), window[-1].name)
+        function.call(inputs, arguments, outputs, common_start(window) or window[-1].name)
         for window, inputs, arguments, outputs in zip(windows, outer, abstraction.given, results, strict=True)
     ]
 

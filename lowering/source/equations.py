@@ -12,9 +12,6 @@ import numpy as np
 
 from lowering.native.unpromised import counts_of_scan
 
-__all__ = ["Atom", "Body", "Constant", "Equation", "Value"]
-__all__ += ["dims_of", "flatten", "is_zero", "made", "merge_equal", "repeated", "trace"]
-
 _INLINED = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call")
 _INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 _COPIES = ("copy", "copy_p", "optimization_barrier", "sharding_constraint", "pvary")

@@ -19,8 +19,6 @@ from lowering.source.templates import CONST, DIM, INPUT, STRING, WORD, marker, r
 from lowering.source.values import dtype_text, number_text, tuple_text, value_text
 from symjax_nnvm.errors import LoweringError
 
-__all__ = ["MANY", "Code", "print_body"]
-
 _QUOTIENT = re.compile(r"(floordiv|mod)\(([A-Za-z_]\w*), ([0-9]+)\)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -176,13 +174,16 @@ class _Printer:
 
     def assign(self, values: Sequence[Value], text: str, hint: str) -> None:
         """Write `names = text`."""
-        if len(values) > MANY:
-            several = self.names.new(hint)
-            self.code.lists[several] = len(values)
-            self.known.update((id(value), Expr(f"{several}[{i}]")) for i, value in enumerate(values))
-            self.write(f"{several} = {text}")
-        else:
-            self.write(f"{', '.join(self.named(values, hint))} = {text}")
+        self.write(f"{', '.join(self.targets(values, hint))} = {text}")
+
+    def targets(self, values: Sequence[Value], hint: str) -> list[str]:
+        """Return what values are assigned to: each its name, or many one list."""
+        if len(values) <= MANY:
+            return self.named(values, hint)
+        several = self.names.new(hint)
+        self.code.lists[several] = len(values)
+        self.known.update((id(value), Expr(f"{several}[{i}]")) for i, value in enumerate(values))
+        return [several]
 
     def named(self, values: Sequence[Value], hint: str) -> list[str]:
         """Return new names of values, which are known by them; "_" for what nothing reads."""
@@ -503,21 +504,7 @@ class _Printer:
             if places.shape == (1,) and number is not None and number >= 0 and isinstance(data.shape[axis], int):
                 index = self.const("places", min(number, data.shape[axis] - 1))
                 return Expr(f"{self.text(data).within(Level.ATOM)}[{':, ' * axis}{index}]")
-            offsets = (*range(axis), *range(axis + len(places.shape) - 1, len(e.outputs[0].shape)))
-            column = self.made_column(places)
-            if tuple(n.offset_dims) == offsets and column and p["mode"] == lax.GatherScatterMode.CLIP:
-                return self.call("jnp.take", [data, column], axis=axis, mode="clip")
         return self.indexed(e, self.const("sizes", p["slice_sizes"]), **_unusual(p, fill_value=None))
-
-    def made_column(self, atom: Atom) -> Atom | None:
-        """Return what an array repeats with another axis at its end, if it does."""
-        value = self.known.get(id(atom))
-        is_column = isinstance(value, _Broadcast) and value.dims == tuple(range(len(value.shape) - 1))
-        return (
-            value.source
-            if isinstance(value, _Broadcast) and is_column and value.source.shape == value.shape[:-1]
-            else None
-        )
 
     def indexed(self, e: Equation, *more: str, **options: Any) -> Expr:
         """Return a gather or scatter."""
@@ -573,9 +560,6 @@ class _Printer:
     ) -> str:
         """Write a function inside this one; return its name. unpacked: values by arguments."""
         name = self.names.new(hint)
-        last = self.code.statements[-1:]
-        if last and last[0] and not last[0].lstrip().startswith("def "):
-            self.code.statements.append("")
         self.write(f"def {name}({', '.join(unpacked)}):")
         indent = self.indent + "    "
         for argument, values in unpacked.items():
@@ -625,7 +609,7 @@ class _Printer:
         step = self.function(body, "step", unpacked, lambda r: f"{_grouped(r[:carried])}, {_grouped(r[carried:])}")
         options = [] if sequences else [f"length={self.const('length', p['length'])}"]
         options += ["reverse=True"] if p["reverse"] else []
-        names = self.named(e.outputs[:carried], "last"), self.named(e.outputs[carried:], "outputs")
+        names = self.targets(e.outputs[:carried], "last"), self.targets(e.outputs[carried:], "outputs")
         left, right = (_grouped(part) if set(part) - {"_"} else "_" for part in names)
         call = f"lax.scan({', '.join([step, _grouped(initial), _grouped(sequences), *options])})"
         self.write(f"{left}, {right} = {call}")

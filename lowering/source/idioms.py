@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial, reduce
+from itertools import starmap
 from typing import Any
 
 import jax
@@ -18,20 +19,18 @@ from jax import lax
 
 from lowering.source.equations import Atom, Body, Constant, Equation, Value, dims_of, made, merge_equal, repeated, trace
 
-__all__ = ["with_idioms"]
-
-_Way = tuple[Any, Mapping[str, Any]]
-"""An array, or its description, and the options with which a function may have been called on it."""
+_Way = tuple[tuple[Any, ...], Mapping[str, Any]]
+"""Arrays, or their descriptions, and the options with which a function may have been called on them."""
 
 
 def _plainly(equation: Equation) -> Iterator[_Way]:
-    yield equation.outputs[0], {}
+    yield (equation.outputs[0],), {}
 
 
 def _along_an_axis(equation: Equation) -> Iterator[_Way]:
     ndim = len(equation.outputs[0].shape)
     for axis in range(ndim):
-        yield equation.outputs[0], {"axis": -1 if axis == ndim - 1 else axis}
+        yield (equation.outputs[0],), {"axis": -1 if axis == ndim - 1 else axis}
 
 
 def _over_axes(equation: Equation) -> Iterator[_Way]:
@@ -40,13 +39,19 @@ def _over_axes(equation: Equation) -> Iterator[_Way]:
     if total is not None:
         axes, ndim = tuple(total.params["axes"]), len(total.inputs[0].shape)
         options = {} if len(axes) == ndim else {"axis": axes[0] if len(axes) == 1 else axes}
-        yield total.inputs[0], options if source is equation.inputs[0] else {**options, "keepdims": True}
+        yield tuple(total.inputs), options if source is equation.inputs[0] else {**options, "keepdims": True}
 
 
 def _drawn(equation: Equation) -> Iterator[_Way]:
     out = equation.outputs[0]
     if out.shape and out.dtype in (np.float32, np.float64) and all(isinstance(size, int) for size in out.shape):
-        yield jax.eval_shape(lambda: jax.random.key(0)), {"shape": out.shape, "dtype": out.dtype}
+        yield (jax.eval_shape(lambda: jax.random.key(0)),), {"shape": out.shape, "dtype": out.dtype}
+
+
+def _at_places(equation: Equation) -> Iterator[_Way]:
+    (data, places), along = equation.inputs, equation.params["dimension_numbers"].start_index_map
+    if len(along) == 1 and equation.params["mode"] == lax.GatherScatterMode.CLIP:
+        yield (data, jax.ShapeDtypeStruct(places.shape[:-1], places.dtype)), {"axis": along[0], "mode": "clip"}
 
 
 _IDIOMS = {
@@ -58,16 +63,17 @@ _IDIOMS = {
     "sub": (("jax.nn.log_softmax", "log", _along_an_axis),),
     "mul": (("jax.random.normal", "erf_inv", _drawn),),
     "max": (("jax.nn.relu", None, _plainly),),
+    "gather": (("jnp.take", None, _at_places),),
 }
-"""Functions of one array, by the primitive of their last equation, with one that makes an input of it."""
+"""Functions of arrays, by the primitive of their last equation, with one that makes an input of it."""
 
 _MODULES = {"jax.nn": jax.nn, "jax.random": jax.random, "jnp": jnp}
 
 
 @cache
-def _pattern(path: str, shape: tuple[Any, ...], dtype: Any, options: tuple[tuple[str, Any], ...]) -> Body:
+def _pattern(path: str, arrays: tuple[tuple[Any, Any], ...], options: tuple[tuple[str, Any], ...]) -> Body:
     module, name = path.rsplit(".", 1)
-    return trace(partial(getattr(_MODULES[module], name), **dict(options)), jax.ShapeDtypeStruct(shape, dtype))
+    return trace(partial(getattr(_MODULES[module], name), **dict(options)), *starmap(jax.ShapeDtypeStruct, arrays))
 
 
 def with_idioms(body: Body) -> Body:
@@ -99,13 +105,14 @@ _Found = tuple[str, list[Atom], Mapping[str, Any]]
 
 
 def _function(equation: Equation) -> _Found | None:
-    if len(equation.outputs) == 1 and jnp.issubdtype(equation.outputs[0].dtype, jnp.floating):
-        for path, before, ways in _IDIOMS.get(equation.name, ()):
-            is_likely = before is None or any(made(repeated(atom), before) for atom in equation.inputs)
-            for data, options in ways(equation) if is_likely else ():
-                inputs = _unify(_pattern(path, data.shape, data.dtype, tuple(options.items())), equation)
-                if inputs is not None:
-                    return path, inputs, options
+    if equation.name != "gather" and not jnp.issubdtype(equation.outputs[0].dtype, jnp.floating):
+        return None
+    for path, before, ways in _IDIOMS.get(equation.name, ()):
+        is_likely = before is None or any(made(repeated(atom), before) for atom in equation.inputs)
+        for arrays, options in ways(equation) if is_likely else ():
+            described = tuple((array.shape, array.dtype) for array in arrays)
+            if (inputs := _unify(_pattern(path, described, tuple(options.items())), equation)) is not None:
+                return path, inputs, options
     return None
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["COLUMNS", "laid_out", "lines_of"]
-
 COLUMNS = 100
 _HEAD = re.compile(r"return |for [\w, ]* in ")
 _KEYWORD = re.compile(r"\w+=(?!=)")
 _WORD_BEFORE = re.compile(r"[\w\])]")
-_PAIRS = {"(": ")", "[": "]", "{": "}"}
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|.')
 _OPERATORS = (
     (" if ", " else ", " for "),
     (" == ", " != ", " < ", " <= ", " > ", " >= "),
@@ -29,23 +27,23 @@ def laid_out(statement: str, indent: str = "") -> list[str]:
     if statement.startswith("def "):
         return _broken(statement, indent)
     head = _HEAD.match(statement)
-    equals = (i + 3 for i in _free(statement) if statement.startswith(" = ", i))
+    equals = (i + 3 for i, _ in _outer(statement) if statement.startswith(" = ", i))
     start, end = head.end() if head else next(equals, 0), ":" if statement.startswith("for ") else ""
     first, value = indent + statement[:start], statement[start : len(statement) - len(end)]
     if len(first) > COLUMNS:  # names of many outputs
         names = statement[4 : start - 4] if end else statement[: start - 3]
-        targets = _each(_split(names, ","), indent + "    ")
+        targets = _each(_split(names), indent + "    ")
         if end:
-            rows = _each(_split(value[1:-1], ","), indent + "    ")
+            rows = _each(_split(value[1:-1]), indent + "    ")
             return [f"{indent}for (", *targets, f"{indent}) in (", *rows, f"{indent}):"]
         return [f"{indent}(", *targets, *laid_out(f") = {value}", indent)]
-    if len(parts := _split(value, ",")) > 1:
+    if len(parts := _split(value)) > 1:
         return [f"{first}(", *_each(parts, indent + "    "), f"{indent}){end}"]
-    operands = _operands(value)
+    operands, lines = _operands(value), _broken(statement, indent)
     calls = value[-1] in ")]" and not _is_subscript(value, _brackets(value)[-1][0])
-    if len(operands) > 2 or (len(operands) == 2 and not calls):
+    if len(operands) > 2 or (len(operands) == 2 and not calls) or len(lines[0]) > COLUMNS:
         return [f"{first}(", *_inside(value, indent + "    "), f"{indent}){end}"]
-    return _broken(statement, indent)
+    return lines
 
 
 def lines_of(statements: Iterable[str], indent: str = "") -> list[str]:
@@ -53,6 +51,8 @@ def lines_of(statements: Iterable[str], indent: str = "") -> list[str]:
     lines: list[str] = []
     for statement in statements:
         bare = statement.lstrip(" ")
+        if bare.startswith("def ") and lines and lines[-1] and lines[-1][-1] != ":":
+            lines.append("")
         lines += laid_out(bare, indent + " " * (len(statement) - len(bare))) if bare else [""]
     return lines
 
@@ -78,14 +78,13 @@ def _broken(text: str, indent: str) -> list[str]:
     brackets = _brackets(text)
     opens = [first for first, _ in brackets]
     place = next((i for i, after in enumerate(opens[1:]) if len(indent) + after + 1 > COLUMNS), len(brackets) - 1)
-    if place < 0:
+    if place < 0 or len(indent + text) <= COLUMNS:
         return [indent + text]
     first, last = brackets[place]
     body, inner = text[first + 1 : last], indent + "    "
-    parts = _split(body, ",")
-    literal = text[first] == "{" or (not _WORD_BEFORE.match(text[first - 1 : first]) and text[first - 1 : first] != "")
-    literal = literal or first == 0
-    is_comprehension = any(body.startswith(" for ", i) for i in _free(body))
+    parts = _split(body)
+    literal = text[first] == "{" or not _WORD_BEFORE.match(text[first - 1 : first])
+    is_comprehension = any(body.startswith(" for ", i) for i, _ in _outer(body))
     grouped = text[first] == "(" and literal and not body.endswith(",")
     if len(parts) == 1 and (grouped or _is_subscript(text, first)):
         lines = _inside(body, inner)  # a comma would make a tuple
@@ -93,20 +92,16 @@ def _broken(text: str, indent: str) -> list[str]:
         lines = _inside(body, inner) if is_comprehension else _each(parts, inner)
     else:
         lines = [inner + body]
-    return [indent + text[: first + 1], *lines, *_after(text[last:], indent)]
-
-
-def _after(text: str, indent: str) -> list[str]:
-    return [indent + text] if len(indent + text) <= COLUMNS else _broken(text, indent)
+    return [indent + text[: first + 1], *lines, *_broken(text[last:], indent)]
 
 
 def _operands(text: str) -> list[str]:
     """Return the operands of the operators that bind least, each but the first with its operator before it."""
     if text.startswith("lambda "):
         return [text]
-    free = _free(text)
+    outer = _outer(text)
     for level in _OPERATORS:
-        places = [i for i in free if any(text.startswith(operator, i) for operator in level)]
+        places = [i for i, _ in outer if text.startswith(level, i)]
         if places:
             return [text[a:b].strip() for a, b in zip([0, *places], [*places, len(text)], strict=True)]
     return [text]
@@ -118,44 +113,28 @@ def _is_subscript(text: str, opens: int) -> bool:
 
 def _brackets(text: str) -> list[tuple[int, int]]:
     """Return where each of the outermost brackets with something in it opens and closes."""
-    pairs: list[tuple[int, int]] = []
-    stack: list[int] = []
-    for place, letter in _code(text):
-        if letter in _PAIRS:
-            stack.append(place)
-        elif letter in _PAIRS.values() and stack:  # the rest of a statement begins with one that closes
-            start = stack.pop()
-            if not stack and place - start > 1:
-                pairs.append((start, place))
+    pairs, start = list[tuple[int, int]](), -1
+    for place, letter in _outer(text):
+        if letter in "([{":
+            start = place
+        elif letter in ")]}" and 0 <= start < place - 1:  # the rest of a statement begins with one that closes
+            pairs.append((start, place))
     return pairs
 
 
-def _free(text: str) -> list[int]:
-    """Return the places in a text that are in no brackets and no string."""
-    places, depth = [], 0
-    for place, letter in _code(text):
-        depth += (letter in _PAIRS) - (letter in _PAIRS.values())
-        if depth == 0:
-            places.append(place)
-    return places
-
-
-def _split(text: str, by: str) -> list[str]:
+def _split(text: str) -> list[str]:
     """Return the parts between the outermost commas."""
-    places = [i for i in _free(text) if text[i] == by]
+    places = [place for place, letter in _outer(text) if letter == ","]
     parts = [text[a:b].strip(", ") for a, b in zip([0, *places], [*places, len(text)], strict=True)]
     return [part for part in parts if part]
 
 
-def _code(text: str) -> list[tuple[int, str]]:
-    """Return the letters that are no part of a string, with their places."""
-    letters: list[tuple[int, str]] = []
-    quote, escaped = "", False
-    for place, letter in enumerate(text):
-        if quote:
-            quote, escaped = "" if letter == quote and not escaped else quote, letter == "\\" and not escaped
-        elif letter in "\"'":
-            quote = letter
-        else:
-            letters.append((place, letter))
+def _outer(text: str) -> list[tuple[int, str]]:
+    """Return the letters and strings that are in no brackets, and these brackets, with their places."""
+    letters, depth = list[tuple[int, str]](), 0
+    for token in _TOKEN.finditer(text):
+        depth = max(depth - (token[0] in ")]}"), 0)
+        if depth == 0:
+            letters.append((token.start(), token[0]))
+        depth += token[0] in "([{"
     return letters

@@ -16,8 +16,6 @@ from lowering.source.values import tuple_text
 from symjax_nnvm.errors import printable
 from symjax_nnvm.ir.attributes import FListInputNames
 
-__all__ = ["Leaf"]
-
 _LITERALS = ("shape", "axis", "value", "strides", "padding", "window", "dims", "sizes", "places", "table", "size")
 """What literals are called where they become parameters: names that variables do not take."""
 

@@ -11,8 +11,6 @@ from lowering.source.blocks import Call, in_common
 from lowering.source.expressions import MANY
 from lowering.source.names import Names
 
-__all__ = ["Loop", "with_loops"]
-
 _FEW_TURNS = 2
 """Equal steps in a row up to which they are no loop."""
 
@@ -26,28 +24,18 @@ _FRESH = itertools.count(-2, -1)
 @dataclass(eq=False)
 class Loop(Call):
     """Steps that repeat. carried: the slots of the first value, and inside of the value before and after a step.
-    items: the slot inside, the slot of the first element and the index of an element of a list. collected: slots of
-    each turn's value, by the slot inside. variables, rows: what the loop is over, and its values in each turn."""
+    items: the slot inside and the slots of each turn's element of a list; indices: which element it is, as text.
+    collected: slots of each turn's value, by the slot inside. last: slots of the last turn's value, likewise.
+    variables, rows: what the loop is over, and its values in each turn."""
 
     body: list[Call] = field(default_factory=list)
     carried: list[tuple[int, int, int]] = field(default_factory=list)
-    items: list[tuple[int, int, str]] = field(default_factory=list)
+    items: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
+    indices: list[str] = field(default_factory=list)
     collected: dict[int, tuple[int, ...]] = field(default_factory=dict)
     last: dict[int, int] = field(default_factory=dict)
     variables: list[str] = field(default_factory=list)
     rows: list[list[tuple[str, bool]]] = field(default_factory=list)
-
-
-@dataclass
-class _Flow:
-    """How values flow through the turns of a loop. inputs: of each call of a step, by slots that stand for those of all
-    turns: made in the step, the same in all turns, carried, or an element of a list. The others as in Loop."""
-
-    inputs: list[tuple[int, ...]] = field(default_factory=list)
-    carried: list[tuple[int, int, int]] = field(default_factory=list)
-    items: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
-    collected: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    last: dict[int, int] = field(default_factory=dict)
 
 
 def with_loops(calls: list[Call], results: Iterable[int], names: Names, *, several: bool = False) -> list[Call]:
@@ -75,13 +63,11 @@ def with_loops(calls: list[Call], results: Iterable[int], names: Names, *, sever
             steps.append(calls[start])
             start += 1
             continue
-        begin, period, turns, flow = best
-        loop = _loop(
-            [calls[begin + k * period : begin + (k + 1) * period] for k in range(turns)], flow, elements, names
-        )
+        begin, turns, loop = best
+        _name(loop, turns, elements, names)
         elements |= {slot: (row, i) for row in loop.collected.values() for i, slot in enumerate(row)}
         steps += [*calls[start:begin], loop]
-        start = begin + period * turns
+        start = begin + len(turns) * len(turns[0])
     return steps
 
 
@@ -93,7 +79,7 @@ def _candidates(
     elements: Mapping[int, tuple[Sequence[int], int]],
     several: bool,
     tried: set[tuple[int, int]],
-) -> Iterator[tuple[int, int, int, _Flow]]:
+) -> Iterator[tuple[int, Sequence[Sequence[Call]], Loop]]:
     """Yield the loops of the equal steps that begin at a place, of the shortest period first: the rotation that carries
     least of each. tried: periods of equal steps, with where they end."""
     for period in range(1, min(_LONGEST, (len(calls) - start) // (_FEW_TURNS + 1)) + 1):
@@ -104,33 +90,34 @@ def _candidates(
             continue
         if several:
             tried.add((period, end))
-        flows: list[tuple[int, int, int, _Flow]] = []
+        loops: list[tuple[int, Sequence[Sequence[Call]], Loop]] = []
         for begin in range(start, start + period):
             most = (end - begin) // period + 1
             fewest = most if several or period > 1 else _FEW_TURNS + 1  # a chain of blocks may end before others begin
             for turns in range(most, max(fewest, _FEW_TURNS + 1) - 1, -1):
                 rows = [calls[begin + k * period : begin + (k + 1) * period] for k in range(turns)]
-                flow = _flow(rows, begin, readers, elements)
-                if flow is not None and (flow.items or (flow.carried and (flow.collected or not several))):
-                    flows.append((begin, period, turns, flow))
+                loop = _loop(rows, begin, readers, elements)
+                if loop is not None and (loop.items or (loop.carried and (loop.collected or not several))):
+                    loops.append((begin, rows, loop))
                     break
-        if flows:
-            yield min(flows, key=lambda one: (len(one[3].carried) + len(one[3].collected), one[0]))
+        if loops:
+            yield min(loops, key=lambda one: (len(one[2].carried) + len(one[2].collected), one[0]))
 
 
-def _flow(
+def _loop(
     turns: Sequence[Sequence[Call]],
     begin: int,
     readers: Mapping[int, Sequence[int]],
     elements: Mapping[int, tuple[Sequence[int], int]],
-) -> _Flow | None:
-    """Return how values flow through turns; None where they are no loop."""
+) -> Loop | None:
+    """Return a loop with how values flow through its turns; None where they are none. The inputs of its steps are slots
+    that stand for those of all turns: made in the step, the same in all turns, carried, or an element of a list."""
     period, end = len(turns[0]), begin + len(turns) * len(turns[0])
     if any(call.template == "\ue000i0\ue001" for call in turns[0]):
         return None  # another name for an array is no step
     made = {row[0]: row for row in zip(*([s for call in turn for s in call.outputs] for turn in turns), strict=True)}
     makers = [{row[k]: first for first, row in made.items()} for k in range(len(turns))]
-    flow, after = _Flow(), set[int]()
+    loop, after = Loop(f"loop {next(_FRESH)}", (), (), (), (), turns[-1][-1].name), set[int]()
     slots: dict[tuple[int, ...], int] = {}
     for column in zip(*turns, strict=True):
         for vector in zip(*(call.inputs for call in column), strict=True):
@@ -146,14 +133,15 @@ def _flow(
                 slots[vector] = vector[0]
             elif len(before) == 1 and (source := before.pop()) and not any(vector[0] in maker for maker in makers):
                 slots[vector] = next(_FRESH)
-                flow.carried.append((vector[0], slots[vector], source))
+                loop.carried.append((vector[0], slots[vector], source))
                 after.add(source)
             elif all(slot in elements for slot in vector) and len({id(elements[s][0]) for s in vector}) == 1:
                 slots[vector] = next(_FRESH)
-                flow.items.append((slots[vector], vector))
+                loop.items.append((slots[vector], vector))
             else:
                 return None
-        flow.inputs.append(tuple(slots[v] for v in zip(*(call.inputs for call in column), strict=True)))
+        inputs = tuple(slots[v] for v in zip(*(call.inputs for call in column), strict=True))
+        loop.body.append(replace(column[0], inputs=inputs, name=column[-1].name))
     leaving = set[int]()
     for first, row in made.items():
         for turn, slot in enumerate(row, start=1):
@@ -161,38 +149,26 @@ def _flow(
             if first not in after and any(reader < end for reader in later):
                 return None
             if any(reader >= end for reader in later):
-                leaving.add(first) if turn < len(turns) or first not in after else flow.last.update({first: slot})
-    flow.collected = {first: row for first, row in made.items() if first in leaving}
-    flow.last = {first: slot for first, slot in flow.last.items() if first not in leaving}
-    whole = all(readers.get(slot, [0])[-1] >= end for row in flow.collected.values() for slot in row)
-    return flow if whole else None
+                leaving.add(first) if turn < len(turns) or first not in after else loop.last.update({first: slot})
+    loop.collected = {first: row for first, row in made.items() if first in leaving}
+    loop.last = {first: slot for first, slot in loop.last.items() if first not in leaving}
+    whole = all(readers.get(slot, [0])[-1] >= end for row in loop.collected.values() for slot in row)
+    return loop if whole else None
 
 
-def _loop(
-    turns: Sequence[Sequence[Call]], flow: _Flow, elements: Mapping[int, tuple[Sequence[int], int]], names: Names
-) -> Loop:
-    places = [[("number#", str(elements[vector[k]][1])) for _, vector in flow.items] for k in range(len(turns))]
+def _name(
+    loop: Loop, turns: Sequence[Sequence[Call]], elements: Mapping[int, tuple[Sequence[int], int]], names: Names
+) -> None:
+    """Give a loop its variables, and its steps strings and literals in terms of them."""
+    places = [[("number#", str(elements[row[k]][1])) for _, row in loop.items] for k in range(len(turns))]
     calls, abstraction = in_common(turns, names, "i", places)
-    body = [
-        replace(call, inputs=inputs, name=last.name)
-        for call, inputs, last in zip(calls, flow.inputs, turns[-1], strict=True)
-    ]
-    lists = [elements[vector[0]][0][0] for _, vector in flow.items]
-    indices = abstraction.consts[len(abstraction.consts) - len(lists) :]
-    stand_ins = {slot for slot, _ in flow.items} | {slot for _, slot, _ in flow.carried}
-    around = {s for call in body for s in call.inputs} - stand_ins - {s for call in body for s in call.outputs}
-    return Loop(
-        f"loop {next(_FRESH)}",
-        (*(initial for initial, _, _ in flow.carried), *lists, *sorted(around)),
-        (),
-        (),
-        (*flow.last.values(), *(slot for row in flow.collected.values() for slot in row)),
-        body[-1].name,
-        body=body,
-        carried=flow.carried,
-        items=[(slot, first, index) for (slot, _), first, index in zip(flow.items, lists, indices, strict=True)],
-        collected=flow.collected,
-        last=flow.last,
-        variables=[*abstraction.names, *abstraction.literals],
-        rows=[[*((s, True) for s in one[0]), *((text, False) for _, text in one[1])] for one in abstraction.given],
-    )
+    for step, call in zip(loop.body, calls, strict=True):
+        step.strings, step.consts = call.strings, call.consts
+    loop.indices = abstraction.consts[len(abstraction.consts) - len(loop.items) :]
+    stand_ins = {slot for slot, _ in loop.items} | {slot for _, slot, _ in loop.carried}
+    around = {s for call in loop.body for s in call.inputs} - stand_ins - {s for c in loop.body for s in c.outputs}
+    lists = (elements[row[0]][0][0] for _, row in loop.items)
+    loop.inputs = (*(initial for initial, _, _ in loop.carried), *lists, *sorted(around))
+    loop.outputs = (*loop.last.values(), *(slot for row in loop.collected.values() for slot in row))
+    loop.variables = [*abstraction.names, *abstraction.literals]
+    loop.rows = [[*((s, True) for s in one[0]), *((text, False) for _, text in one[1])] for one in abstraction.given]

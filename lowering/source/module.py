@@ -16,9 +16,10 @@ from lowering.source.blocks import (
     Steps,
     abstract,
     common_start,
-    found_functions,
+    find_functions,
     literal_text,
     rendered,
+    string_text,
 )
 from lowering.source.expressions import MANY
 from lowering.source.layout import COLUMNS, laid_out, lines_of
@@ -28,8 +29,6 @@ from lowering.source.names import Names, identifier
 from lowering.source.templates import (
     CONST,
     DIM,
-    END,
-    FUNCTION,
     INPUT,
     STRING,
     WORD,
@@ -41,8 +40,6 @@ from lowering.source.templates import (
 )
 from lowering.source.trace import Traced
 from lowering.source.values import dtype_text, tuple_text
-
-__all__ = ["module_text"]
 
 _FIRST, _LAST = ("p", "states"), ("train", "key")
 """Words that functions pass on, before and after their other arguments."""
@@ -66,8 +63,6 @@ class _Module:
         self._lengths: dict[str, int] = {}
         self._last_shape = ""
         self._texts: dict[str, list[str]] = {}
-        self._needs: dict[str, list[str]] = {}
-        self._functions: dict[str, Function] = {}
         variables = network.variables.items()  # two may have one name
         self._data = {slot: name for name in data for slot, its_name in variables if its_name == name}
         self._arguments = {name: self._main_names.new(name) for name in data}
@@ -81,9 +76,16 @@ class _Module:
             if isinstance(c, Loop)
         ]
         bodies = [Steps(calls, set(self._results)), *bodies]
-        functions = found_functions(bodies, self._block_name, self._globals)
-        self._functions |= {function.name: function for function in functions}
-        self._set_defaults(bodies)
+        find_functions(bodies, self._block_name, self._globals)
+        called: dict[Function, list[tuple[int, int, Call]]] = defaultdict(list)
+        for b, body in enumerate(bodies):
+            for i, call in enumerate(body.calls):
+                if call.function is not None:
+                    called[call.function].append((b, i, call))
+        for function, places in called.items():
+            (first_body, first, _), (last_body, last, _) = places[0], places[-1]
+            is_loop = first_body == last_body and last - first + 1 == len(places)  # what differs is a variable of it
+            function.set_defaults([call for _, _, call in places[: 1 if is_loop else None]])
         main = self._main(calls)
         tables = [
             [f'{name} = """', *textwrap.wrap(text, COLUMNS), '"""'] for text, name in self._globals.tables.items()
@@ -99,18 +101,6 @@ class _Module:
         ]
         numbers = [line for table in tables for line in (*table, "")]
         return "\n".join([*_docstring(title), "", *imports, "", *numbers, "", code, ""])
-
-    def _set_defaults(self, bodies: Sequence[Steps]) -> None:
-        """Give the functions defaults of their literals, but those all of whose calls are in a row: they are a loop."""
-        called: dict[str, list[tuple[int, int, Call]]] = defaultdict(list)
-        for b, body in enumerate(bodies):
-            for i, call in enumerate(body.calls):
-                for name in found(call.template, FUNCTION):
-                    called[name].append((b, i, call))
-        for name, places in called.items():
-            (first_body, first, _), (last_body, last, _) = places[0], places[-1]
-            in_a_row = first_body == last_body and last - first + 1 == len(places)
-            self._functions[name].set_defaults([call for _, _, call in places[: 1 if in_a_row else None]])
 
     # -- nodes -------------------------------------------------------------------------------------------------------
 
@@ -156,11 +146,10 @@ class _Module:
         first, names = group[0], Names(RESERVED, self._globals)
         abstraction = abstract([(leaf.strings, leaf.consts) for leaf in group], names)
         arrays = [names.new(text) for text in first.arrays]
-        function = Function(self._node_name(first), abstraction.names, abstraction.literals, (), names, arrays=arrays)
+        function = Function(self._node_name(first), abstraction, names, arrays=arrays)
         function.lines = [rendered(line, arrays, abstraction.strings, abstraction.consts) for line in first.lines()]
-        self._functions[function.name] = function
         return {
-            id(leaf): [function.call(leaf.inputs, arguments, leaf.outputs, leaf.name, "")]
+            id(leaf): [function.call(leaf.inputs, arguments, leaf.outputs, leaf.name)]
             for leaf, arguments in zip(group, abstraction.given, strict=True)
         }
 
@@ -197,7 +186,6 @@ class _Module:
             *lines_of(map(self._plain, [*unpacked, *backward]), "    "),
             *("", "", *laid_out(f"{name}.defvjp({name}_forward, {name}_backward)")),
         ]
-        self._needs[name] = []
         first_texts = [*(marker(WORD, word) for word in modes), *(marker(DIM, dim) for dim in dims)]
         calls: dict[int, list[Call]] = {}
         for leaf in group:
@@ -242,51 +230,49 @@ class _Module:
 
     # -- functions ---------------------------------------------------------------------------------------------------
 
-    def _define(self, function: Function) -> None:
-        """Write the text of a function, and first those of the functions that it calls."""
-        if function.name in self._needs:
-            return
+    def _define(self, function: Function) -> list[str]:
+        """Return what calls of a function hand on; write its text first, and those of the functions that it calls."""
+        if function.needs is not None:
+            return function.needs
         if function.calls is None:
             arrays, lines = function.arrays, function.lines
         else:
             several = len(function.inputs) > 1
             arrays = [function.names.new(f"x{i + 1}" if several else "x") for i in range(len(function.inputs))]
             slots = dict(zip(function.inputs, arrays, strict=True))
-            lines = self._returned(function.calls, slots, function)
-        words = _words(lines)
-        dims = _dims(lines)
-        needs = self._needs[function.name] = [w for w in (*_FIRST, *_LAST) if w in words] + dims
-        first = [word for word in needs if word in _FIRST]
-        last = [self._size(word) if word in dims else word for word in needs if word not in _FIRST]
-        literals = list(zip(function.literals, function.defaults, strict=True))
+            lines = self._statements(function.calls, slots, function.names, function.results, function.common)
+            lines = with_return(lines, ", ".join(slots[slot] for slot in function.results))
+        words, abstraction = _words(lines), function.abstraction
+        function.needs = [word for word in (*_FIRST, *_LAST) if word in words] + _dims(lines)
+        literals = [*zip(abstraction.literals, function.defaults, strict=True)]
         positional = [name for name, default in literals if default is None]
         options = [f"{name}={literal_text(default)}" for name, default in literals if default is not None]
-        parameters = [*first, *function.strings, *arrays, *positional, *last, *options]
+        parameters = self._parameters(function.needs, [*abstraction.names, *arrays, *positional])
         self._texts[function.name] = [
-            *laid_out(f"def {function.name}({', '.join(parameters)}):"),
+            *laid_out(self._plain(f"def {function.name}({', '.join([*parameters, *options])}):")),
             *lines_of(map(self._plain, lines), "    "),
         ]
+        return function.needs
 
-    def _expanded(self, call: Call) -> str:
-        """Return a call with the whole arguments of the function."""
+    def _parameters(self, needs: Sequence[str], others: Sequence[str]) -> list[str]:
+        """Return what a function takes, its other parameters in between."""
+        first = [marker(WORD, word) for word in needs if word in _FIRST]
+        return [*first, *others, *(marker(WORD if w in _LAST else DIM, w) for w in needs if w not in _FIRST)]
 
-        def name(called: str) -> str:
-            self._define(self._functions[called])
-            first = [marker(WORD, word) for word in self._needs[called] if word in _FIRST]
-            return called + "(" + "".join(f"{word}, " for word in first)
-
-        def end(called: str) -> str:
-            function = self._functions[called]
-            literals = list(enumerate(zip(function.literals, function.defaults, strict=True)))
-            positional = [marker(CONST, i) for i, (_, default) in literals if default is None]
-            last = [marker(WORD if w in _LAST else DIM, w) for w in self._needs[called] if w not in _FIRST]
-            options = [(i, literal) for i, (literal, default) in literals if default not in (None, call.consts[i][1])]
-            by_place = 1 < len(options) == len(literals) - len(positional)
-            options = [f"{'' if by_place else f'{literal}='}{marker(CONST, i)}" for i, literal in options]
-            return "".join(f", {argument}" for argument in (*positional, *last, *options))
-
-        text = replaced(call.template, {FUNCTION: name, END: end})
-        return text.replace("(, ", "(").replace(", )", ")")
+    def _called(self, function: Function, call: Call, inputs: Sequence[str]) -> str:
+        """Return a call of a function."""
+        needs, abstraction = self._define(function), function.abstraction
+        positional, optional, options = list[str](), list[str](), list[tuple[str, str]]()
+        for name, default, (_, text) in zip(abstraction.literals, function.defaults, call.consts, strict=True):
+            if default is None:
+                positional.append(literal_text(text))
+            else:
+                optional.append(name)
+                options += [(name, literal_text(text))] if text != default else []
+        by_place = 1 < len(options) == len(optional)
+        arguments = self._parameters(needs, [*map(string_text, call.strings), *inputs, *positional])
+        arguments += [text if by_place else f"{name}={text}" for name, text in options]
+        return f"{function.name}({', '.join(arguments)})"
 
     def _statements(
         self,
@@ -328,8 +314,7 @@ class _Module:
 
     def _shape_before(self, block: Call) -> list[str]:
         """Return a comment with the shape of what a block or a loop has made, if it is another one than before."""
-        called = found(block.template, FUNCTION)
-        is_block = isinstance(block, Loop) or any(self._functions[name].calls is not None for name in called)
+        is_block = isinstance(block, Loop) or (block.function is not None and block.function.calls is not None)
         if not is_block or len(block.outputs) != 1 or block.outputs[0] not in self._network.avals:
             return []
         before, self._last_shape = self._last_shape, self._shape(block.outputs[0])
@@ -340,14 +325,11 @@ class _Module:
         self._lengths[several] = len(slots)
         return {slot: f"{several}[{i}]" for i, slot in enumerate(slots)}
 
-    def _returned(self, calls: list[Call], slots: dict[int, str], function: Function) -> list[str]:
-        """Return the statements of a function that is made of steps."""
-        lines = self._statements(calls, slots, function.names, function.results, function.common)
-        return with_return(lines, ", ".join(slots[slot] for slot in function.results))
-
     def _rendered(self, call: Call, slots: Mapping[int, str]) -> str:
         inputs = [slots[slot] for slot in call.inputs]
-        text = replaced(self._expanded(call), {INPUT: lambda i: inputs[int(i)]})
+        if call.function is not None:
+            return self._called(call.function, call, inputs)
+        text = replaced(call.template, {INPUT: lambda i: inputs[int(i)]})
         text = _RUN.sub(self._run_of, text) if len(inputs) > MANY else text
         return rendered(text, (), call.strings, [text for _, text in call.consts])
 
@@ -371,7 +353,10 @@ class _Module:
         targets = {after: (before, name) for name, (_, before, after) in zip(carried, loop.carried, strict=True)}
         first = [slots[initial] for initial, _, _ in loop.carried]
         inner |= {before: name for name, (_, before, _) in zip(carried, loop.carried, strict=True)}
-        inner |= {slot: f"{slots[one].rpartition('[')[0]}[{literal_text(i)}]" for slot, one, i in loop.items}
+        inner |= {
+            slot: f"{slots[row[0]].rpartition('[')[0]}[{literal_text(index)}]"
+            for (slot, row), index in zip(loop.items, loop.indices, strict=True)
+        }
         lists = {slot: names.new(f"all_{loop.body[-1].name}") for slot in loop.collected}
         rows = [[_value(*value) for value in row] for row in loop.rows]
         over = _over(rows)
@@ -457,11 +442,10 @@ class _Module:
 
 
 def _docstring(text: str, indent: str = "") -> list[str]:
-    """Return the lines of a docstring."""
-    lines = textwrap.wrap(
-        f'{indent}"""{text}', COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
-    return [f'{lines[0]}"""'] if len(lines[0]) + 3 <= COLUMNS and len(lines) == 1 else [*lines, f'{indent}"""']
+    """Return the lines of a docstring, one of which has room for the quotes at its end."""
+    options = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
+    lines = textwrap.wrap(f'{indent}"""{text}', COLUMNS - 3, **options)
+    return [f'{lines[0]}"""'] if len(lines) == 1 else [*lines, f'{indent}"""']
 
 
 def _over(rows: Sequence[Sequence[str]]) -> str:

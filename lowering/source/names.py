@@ -7,8 +7,6 @@ import keyword
 import re
 from collections.abc import Iterable
 
-__all__ = ["Names", "escaped", "identifier", "in_quotes", "quoted"]
-
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])")
 _OTHERS = re.compile(r"[^0-9a-zA-Z]+")
 _TAKEN = frozenset({*dir(builtins), *keyword.kwlist, *keyword.softkwlist, "jax", "jnp", "lax", "np", "l", "O", "I"})

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["CALLS", "COMPARISONS", "HINTS", "INFIX", "REDUCTIONS", "Level"]
-
 
 class Level(IntEnum):
     """How tightly operators bind, those that bind least first."""

@@ -26,8 +26,6 @@ from symjax_nnvm.surgery import inference_symbol
 from symjax_nnvm.symbol.call_arguments import known_dtypes
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["save_source", "to_source"]
-
 _NEW = "lowering.to_source(net, args, aux, shapes={'data': ('batch', 3, 224, 224)})"
 
 Shapes = Mapping[str, Sequence[int | str]]

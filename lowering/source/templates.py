@@ -5,17 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["CONST", "DIM", "END", "FUNCTION", "INPUT", "STRING", "WORD"]
-__all__ += ["found", "is_reserved", "marker", "replaced", "with_return", "words_of"]
-
 _MARKER = re.compile("\ue000([a-z])([^\ue000\ue001]*)\ue001")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 INPUT, STRING, CONST, DIM = "i", "s", "c", "d"
 """Kinds of parts: an array, a parameter's name, a literal, an open size."""
 
-WORD, FUNCTION, END = "w", "f", "e"
-"""A word that functions hand on (p, states, train, key), a function's name, the end of its arguments."""
+WORD = "w"
+"""A word that functions hand on (p, states, train, key)."""
 
 
 def marker(kind: str, which: object) -> str:

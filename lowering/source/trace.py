@@ -23,8 +23,6 @@ from symjax_nnvm.ir.types import is_known
 from symjax_nnvm.pipeline import ANY, Options
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["Traced", "TracedNode", "refusal", "traced"]
-
 Avals = Mapping[str, jax.ShapeDtypeStruct]
 
 
@@ -116,17 +114,6 @@ def _joins_parts(mover: TracedNode, node: TracedNode, place: int) -> bool:
     )
 
 
-def _makers(slot: int, moves: Mapping[int, TracedNode]) -> list[TracedNode]:
-    """Return the moves that make the array of a slot, in their order."""
-    reversed_order, slots = list[TracedNode](), [slot]
-    while slots:
-        node = moves.get(slots.pop())
-        if node is not None:
-            reversed_order.append(node)
-            slots += node.inputs
-    return reversed_order[::-1]
-
-
 def _evaluated(closed: Any, *values: Any) -> list[Any]:
     """Return the results of a closed jaxpr."""
     return eval_jaxpr(closed.jaxpr, closed.consts, *values)
@@ -196,30 +183,33 @@ class _Tracer:
     def _assembled(self, nodes: Sequence[TracedNode]) -> list[TracedNode]:
         """Return the nodes; what puts arrays together for a node that takes them apart again is inside of that node."""
         readers = Counter(itertools.chain(*(node.inputs for node in nodes), self._first.output_slots))
-        once = [n for n in nodes if len(n.outputs) == len(n.jaxprs) == readers[n.outputs[0]] == 1 and not n.backward]
-        moves = {node.outputs[0]: node for node in once if _moves(flatten(node.jaxprs[0]))}
-        finished: list[TracedNode] = []
-        inside = set[int]()
+        movers: dict[int, tuple[TracedNode, list[int]]] = {}  # with those before them inside, and the slots of these
+        finished, inside = list[TracedNode](), set[int]()
         for node in nodes:
-            for place, slot in enumerate(node.inputs):
-                if slot in moves and not node.backward and _joins_parts(moves[slot], node, place + 1):
-                    order = _makers(slot, moves)
-                    inside.update(mover.outputs[0] for mover in order)
-                    node = self._with_inside(node, place, order)
+            is_once = len(node.outputs) == len(node.jaxprs) == readers[node.outputs[0]] == 1 and not node.backward
+            is_mover = is_once and _moves(flatten(node.jaxprs[0]))
+            whole, slots = node, list[int]()
+            for place, slot in enumerate(() if node.backward else node.inputs):
+                if slot in movers and (is_mover or _joins_parts(movers[slot][0], node, place + 1)):
+                    whole = self._with_inside(whole, place, movers[slot][0])
+                    slots += [slot, *movers[slot][1]]
+            if is_mover:
+                movers[node.outputs[0]] = whole, slots
+            else:
+                node = whole
+                inside.update(slots)
             finished.append(node)
         return [node for node in finished if inside.isdisjoint(node.outputs)]
 
-    def _with_inside(self, node: TracedNode, place: int, order: Sequence[TracedNode]) -> TracedNode:
-        """Return a node that makes one of its inputs by the nodes in order."""
-        made_inside = {mover.outputs[0] for mover in order}
-        first, *others = dict.fromkeys(slot for mover in order for slot in mover.inputs if slot not in made_inside)
+    def _with_inside(self, node: TracedNode, place: int, mover: TracedNode) -> TracedNode:
+        """Return a node that makes one of its inputs itself."""
+        first, *others = dict.fromkeys(mover.inputs)
         inputs = (*node.inputs[:place], first, *node.inputs[place + 1 :], *others)
 
         def with_inside(jaxpr: Any) -> Any:
             def call(key: Any, *values: Any) -> list[Any]:
                 env = dict(zip(inputs, values, strict=True))
-                for one in order:
-                    (env[one.outputs[0]],) = _evaluated(one.jaxprs[0], key, *(env[slot] for slot in one.inputs))
+                (env[mover.outputs[0]],) = _evaluated(mover.jaxprs[0], key, *(env[slot] for slot in mover.inputs))
                 return _evaluated(jaxpr, key, *(env[slot] for slot in node.inputs))
 
             return jax.make_jaxpr(call)(self._key, *(self._avals[slot] for slot in inputs))

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["dtype_text", "number_text", "tuple_text", "value_text"]
-
 _LONG = 8
 """Equal elements up to which a tuple is written out."""
 

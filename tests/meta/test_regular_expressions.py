@@ -83,6 +83,7 @@ MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
     ("lowering/source/blocks.py", "_PARTS"): ("12", "unit", "\ue002i\ue003"),
     ("lowering/source/layout.py", "_HEAD"): ("return ", "for i, j in "),
     ("lowering/source/layout.py", "_KEYWORD"): ("axis=",),
+    ("lowering/source/layout.py", "_TOKEN"): ('"ab"', "'ab'", "a"),
     ("lowering/source/layout.py", "_WORD_BEFORE"): ("]",),
     ("lowering/source/module.py", "_RETURN"): ("    return (x,)",),
     ("lowering/source/module.py", "_RUN"): ("[x[0], x[1]]", "x[0], x[1], x[2]"),

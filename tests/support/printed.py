@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import os
 import pickle
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -90,3 +93,15 @@ class Child:
     def close(self) -> None:
         """End the process."""
         self._process.communicate()
+
+
+def well_formed(source: str) -> None:
+    """Assert what holds of every printed file: it parses, its lines are short, and ruff leaves it as it is."""
+    ast.parse(source)
+    assert max(map(len, source.splitlines())) <= 100
+    ruff = shutil.which("ruff", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
+    if ruff is not None:
+        for command in ("check", "--quiet", "--select=B,C4,E,F,I,PIE,SIM,UP,W"), ("format", "--diff", "--quiet"):
+            line = [ruff, command[0], "--isolated", "--line-length=100", *command[1:], "-"]
+            said = subprocess.run(line, input=source, capture_output=True, text=True, check=False)
+            assert said.stdout.strip() in ("", "All checks passed!"), said.stdout + source

@@ -21,6 +21,8 @@ SUM = " + ".join(f"number_{i}" for i in range(20))
         f"return {SUM}, f({NAMES})[0]",
         f'x = params["{"name " * 14}"] + params["{"other " * 14}"]',
         f"a, b = {NAMES.replace(', ', ' * ')}",
+        f"{NAMES[:86]} = function_of_one(argument)",
+        f"{NAMES} = {NAMES.replace('name', 'other')}",
         f"""x = (('"a" for b in c', {NAMES}), ("it's", {NAMES}), ('say "no"', "yes"))""",
         f"x = ({SUM}).astype(jnp.float32) * ({SUM}).reshape(({NAMES}))",
     ],

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +19,7 @@ from lowering.source.equations import Body, Equation, Value, merge_equal
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import LoweringError
 from tests.lowering.source.networks import branches, lenet, residual, unrolled
-from tests.support.printed import Child
+from tests.support.printed import Child, well_formed
 from tests.support.traced import evaluated
 
 
@@ -33,18 +29,6 @@ def values(net: Any, shapes: dict[str, tuple[int, ...]], dtype: str = "float32")
     named = zip(net.list_arguments(), args, strict=True), zip(net.list_auxiliary_states(), aux, strict=True)
     drawn = [{name: rng.uniform(0.1, 0.9, shape).astype(dtype) - 0.4 for name, shape in each} for each in named]
     return drawn[0], {name: array + 1 for name, array in drawn[1].items()}
-
-
-def well_formed(source: str) -> None:
-    """Assert what holds of every printed file: it parses, its lines are short, and ruff leaves it as it is."""
-    ast.parse(source)
-    assert max(map(len, source.splitlines())) <= 100
-    ruff = shutil.which("ruff", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
-    if ruff is not None:
-        for command in ("check", "--quiet", "--select=B,C4,E,F,I,PIE,SIM,UP,W"), ("format", "--diff", "--quiet"):
-            line = [ruff, command[0], "--isolated", "--line-length=100", *command[1:], "-"]
-            said = subprocess.run(line, input=source, capture_output=True, text=True, check=False)
-            assert said.stdout.strip() in ("", "All checks passed!"), said.stdout + source
 
 
 @pytest.mark.slow("compiles")
@@ -296,7 +280,7 @@ AS_WRITTEN = (
     (
         sym.take(sym.Variable("data"), sym.Variable("at"), axis=1),
         {"data": (2, 3), "at": (4,)},
-        'jnp.take(a, cast, axis=1, mode="clip")',
+        'jnp.take(data, at.astype(jnp.int32), axis=1, mode="clip")',
     ),
     (
         sym.SoftmaxOutput(sym.Variable("data"), name="net"),
