@@ -62,7 +62,7 @@ _IDIOMS = {
     ),
     "sub": (("jax.nn.log_softmax", "log", _along_an_axis),),
     "mul": (("jax.random.normal", "erf_inv", _drawn),),
-    "max": (("jax.nn.relu", None, _plainly),),
+    "max": (("jax.random.uniform", "add", _drawn), ("jax.nn.relu", None, _plainly)),
     "gather": (("jnp.take", None, _at_places),),
 }
 """Functions of arrays, by the primitive of their last equation, with one that makes an input of it."""
@@ -91,8 +91,11 @@ def _put_idioms(body: Body) -> None:
     read = set(results)
     for equation in reversed(body.equations()):
         outputs = set(map(id, equation.outputs))
-        # The larger of two numbers inside a formula is no activation.
-        if outputs & read and (equation.name != "max" or outputs & results or made(equation.inputs[1], "slice")):
+        # The larger of an array and a number inside a formula is no activation.
+        is_inside = (
+            equation.name == "max" and not outputs & results and isinstance(repeated(equation.inputs[1]), Constant)
+        )
+        if outputs & read and not is_inside:
             idiom = _function(equation) or _windows(equation) or _picked(equation) or _order(equation, read)
             if idiom is not None:
                 equation.name, equation.inputs, equation.params = idiom

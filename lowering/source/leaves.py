@@ -21,7 +21,8 @@ _LITERALS = ("shape", "axis", "value", "strides", "padding", "window", "dims", "
 
 
 class Leaf:
-    """One node as code. inputs, outputs: slots of arrays. strings: names of parameters and states. consts: literals.
+    """One node as code. inputs, outputs: slots of arrays. texts: of all inputs. strings: names of parameters and
+    states. consts: literals.
 
     params: names of the variables that are parameters, by slot. read: slots that other nodes or callers read. scope:
     the names of the module.
@@ -39,7 +40,7 @@ class Leaf:
         read_places = [p for p, slot in enumerate(node.outputs) if p not in self._stored or slot in read]
         self.outputs, self._kept = tuple(node.outputs[p] for p in read_places), read_places
         places = iter(range(len(self.inputs)))
-        self._texts = [self._param(params[s]) if s in params else marker(INPUT, next(places)) for s in node.inputs]
+        self.texts = [self._param(params[s]) if s in params else marker(INPUT, next(places)) for s in node.inputs]
         self._codes = self._different(map(self._code, node.bodies()))
         self._leave_out_unread()
         first = self._codes[0]
@@ -81,7 +82,7 @@ class Leaf:
 
     def _code(self, body: Body, arrays: Sequence[str] | None = None) -> Code:
         """Return the code of a body of `key, *inputs`; states are stored by statements."""
-        texts = self._texts if arrays is None else arrays
+        texts = self.texts if arrays is None else arrays
         if self.is_custom and arrays is None:
             texts = [marker(INPUT, i) for i in range(len(self.node.inputs))]
         key = "key" if self.is_custom else marker(WORD, "key")

@@ -160,9 +160,9 @@ class _Module:
         inner = [marker(INPUT, i) for i in range(len(arrays))]
         cotangents = [names.new(f"cotangent_{i}" if first.heads > 1 else "cotangent") for i in range(first.heads)]
         outputs = cotangents + ["_"] * (len(first.outputs) - first.heads)
-        lines = [rendered(line, arrays, (), [text for _, text in first.consts]) for line in first.lines()]
-        backward = first.backward(inner, cotangents)
-        backward = [rendered(line, arrays, (), [text for _, text in first.consts]) for line in backward]
+        bodies = first.lines(), first.backward(inner, cotangents)
+        consts = [text for _, text in first.consts]
+        lines, backward = ([rendered(line, arrays, (), consts) for line in body] for body in bodies)
         drawn = ["key"] if any("key" in words_of(line) for line in (*lines, *backward)) else []
         modes = ["train"] if any(line.startswith("if train:") for line in (*lines, *backward)) else []
         dims = _dims([*lines, *backward])
@@ -189,20 +189,11 @@ class _Module:
         first_texts = [*(marker(WORD, word) for word in modes), *(marker(DIM, dim) for dim in dims)]
         calls: dict[int, list[Call]] = {}
         for leaf in group:
-            slots, words = iter(range(len(leaf.inputs))), iter(range(len(leaf.node.inputs)))
-            strings = [self._params[s] for s in leaf.node.inputs if s in self._params]
-            texts = [
-                f"{marker(WORD, 'p')}[{marker(STRING, next(words))}]"
-                if s in self._params
-                else marker(INPUT, next(slots))
-                for s in leaf.node.inputs
-            ]
-            texts = [*first_texts, *texts, *(marker(WORD, word) for word in drawn)]
-            node = leaf.name
-            called = [Call(f"{name}({', '.join(texts)})", leaf.inputs, tuple(strings), (), leaf.outputs, node)]
+            texts = ", ".join([*first_texts, *leaf.texts, *(marker(WORD, word) for word in drawn)])
+            called = [Call(f"{name}({texts})", leaf.inputs, tuple(leaf.strings), (), leaf.outputs, leaf.name)]
             for place, state in leaf.node.states.items():
                 store = f"{marker(WORD, 'states')}[{marker(STRING, 0)}] = {marker(INPUT, 0)}"
-                called.append(Call(store, (leaf.node.outputs[place],), (state,), (), (), node))
+                called.append(Call(store, (leaf.node.outputs[place],), (state,), (), (), leaf.name))
             calls[id(leaf)] = called
         return calls
 
