@@ -86,5 +86,6 @@ HINTS = _table("""
     scatter: placed; scatter-add: added; scatter_add: added; tile: tiled; rev: reversed_order; stack: together
     reduce_or: any_of; reduce_and: all_of; neg: negative; floor: whole; shift_right_logical: shifted
     bitcast_convert_type: as_bits; clamp: clipped; dynamic_slice: part; top_k: largest; split: parts
+    jax.random.uniform: draws
 """)
 """What the result of a primitive is called."""

@@ -271,7 +271,7 @@ AS_WRITTEN = (
         {"data": (1, 8, 50, 50)},
         "jnp.broadcast_to(numbers[:, None] - numbers_2, (50, 50, 4))",
     ),
-    (sym.Dropout(sym.Variable("data")), {"data": (2, 3)}, "less = jax.random.uniform("),
+    (sym.Dropout(sym.Variable("data")), {"data": (2, 3)}, "draws = jax.random.uniform("),
     (sym.argsort(sym.Variable("data"), axis=1), {"data": (2, 3)}, "jnp.argsort(x, axis=1, stable=True)"),
     (
         sym.pick(sym.Variable("data"), sym.Variable("at")),
