@@ -32,7 +32,7 @@ _LARGEST_LIST = 12
 """Elements that a list in the source may have; more are a text of the module."""
 
 _LARGEST_TABLE = 4096
-"""Elements that a table in the source may have."""
+"""Elements that a table in the source may have; of a larger one those that are not zero."""
 
 
 class Expr(NamedTuple):
@@ -261,13 +261,17 @@ class _Printer:
             return Expr(self.literal("value", text), Level.SIGNED if text.startswith("-") else Level.ATOM)
         if array.size and (array == array.flat[0]).all():
             return Expr(f"jnp.full({self.const('shape', array.shape)}, {number_text(array.flat[0])}, {dtype})")
-        if array.size > _LARGEST_TABLE:
-            raise self.where(f"its rule has a table of {array.size} numbers, too large for a source file")
         flat = array.reshape(-1)
+        shaped = f".reshape({self.const('shape', array.shape)})" if array.ndim > 1 else ""
+        if array.size > _LARGEST_TABLE:
+            places = flat.nonzero()[0].astype(np.int32)
+            if len(places) > _LARGEST_TABLE:
+                raise self.where(f"its rule has a table of {array.size} numbers, too large for a source file")
+            index, numbers = (self.constant(part, True).text for part in (places, flat[places]))
+            return Expr(f"jnp.zeros({self.const('size', array.size)}, {dtype}).at[{index}].set({numbers}){shaped}")
         if array.ndim == 1 and array.dtype.kind in "iu" and np.array_equal(flat, np.arange(array.size) + flat[0]):
             span = f"{flat[0]}, {flat[0] + array.size}" if flat[0] else str(array.size)
             return Expr(f"jnp.arange({self.literal('places', span)}, dtype={dtype})")
-        shaped = f".reshape({self.const('shape', array.shape)})" if array.ndim > 1 else ""
         if array.size > _LARGEST_LIST and array.dtype.kind in "fiu":
             text = self.names.table(" ".join(number_text(number).replace("jnp.", "") for number in flat))
             return Expr(f"jnp.asarray(np.array({self.literal('table', text)}.split(), np.{array.dtype.name}){shaped})")

@@ -45,6 +45,7 @@ _FIRST, _LAST = ("p", "states"), ("train", "key")
 """Words that functions pass on, before and after their other arguments."""
 
 _RETURN = re.compile(r"^( *return )(.*)")
+_IN_SHAPE = re.compile(r"(?<=\w,) (?=\w+[,)])")
 _RUN = re.compile(r"(\[?)\b(\w+)\[0\]((?:, \2\[[0-9]+\])+)(\]?)")
 
 
@@ -435,7 +436,8 @@ class _Module:
 def _docstring(text: str, indent: str = "") -> list[str]:
     """Return the lines of a docstring, one of which has room for the quotes at its end."""
     options = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
-    lines = textwrap.wrap(f'{indent}"""{text}', COLUMNS - 3, **options)
+    whole = _IN_SHAPE.sub("\xa0", text)  # shapes are not broken
+    lines = [line.replace("\xa0", " ") for line in textwrap.wrap(f'{indent}"""{whole}', COLUMNS - 3, **options)]
     return [f'{lines[0]}"""'] if len(lines) == 1 else [*lines, f'{indent}"""']
 
 

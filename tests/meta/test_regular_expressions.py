@@ -85,6 +85,7 @@ MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
     ("lowering/source/layout.py", "_KEYWORD"): ("axis=",),
     ("lowering/source/layout.py", "_TOKEN"): ('"ab"', "'ab'", "a"),
     ("lowering/source/layout.py", "_WORD_BEFORE"): ("]",),
+    ("lowering/source/module.py", "_IN_SHAPE"): ("(2, 3)",),
     ("lowering/source/module.py", "_RETURN"): ("    return (x,)",),
     ("lowering/source/module.py", "_RUN"): ("[x[0], x[1]]", "x[0], x[1], x[2]"),
     ("lowering/source/expressions.py", "_NAME"): ("batch",),

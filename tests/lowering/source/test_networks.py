@@ -127,6 +127,17 @@ def test_outputs_of_equal_names_come_each(child: Child):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
+def test_a_large_table_has_what_is_not_zero(child: Child):
+    net = sym.contrib.BilinearResize2D(sym.Variable("data"), height=80, width=4, name="resize")
+    source = lowering.to_source(net, shapes={"data": (1, 1, 60, 2)})
+    well_formed(source)
+    assert ".at[" in source
+    args, _ = values(net, {"data": (1, 1, 60, 2)})
+    outputs, _, _ = child.run(source, {}, [args["data"]])
+    expected, _ = evaluated(lowering.to_jax(net, platform="any"), args)
+    np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-6)
+
+
 @pytest.mark.slow("compiles")
 def test_in_float64_outputs_have_the_same_bits(child: Child):
     net = lenet()
