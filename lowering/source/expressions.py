@@ -219,12 +219,16 @@ class _Printer:
         if isinstance(atom, Constant):
             printed = self.tables.get(id(atom)) or self.constant(atom.array, strong)
             if atom.array.ndim and not printed.text.isidentifier() and (atom.array.size > 4 or self.uses[id(atom)] > 1):
-                name = self.names.new("numbers")
-                self.write(f"{name} = {printed.text}")
-                printed = self.tables[id(atom)] = Expr(name)
+                printed = self.tables[id(atom)] = Expr(self.numbers(printed))
             return printed
         form = self.known[id(atom)]
         return form if isinstance(form, Expr) else Expr(self.repeated(form, atom.dtype))
+
+    def numbers(self, table: Expr) -> str:
+        """Write a table; return its name."""
+        name = self.names.new("numbers")
+        self.write(f"{name} = {table.text}")
+        return name
 
     def texts(self, atoms: Sequence[Atom]) -> list[str]:
         """Return atoms as arguments."""
@@ -267,7 +271,7 @@ class _Printer:
             places = flat.nonzero()[0].astype(np.int32)
             if len(places) > _LARGEST_TABLE:
                 raise self.where(f"its rule has a table of {array.size} numbers, too large for a source file")
-            index, numbers = (self.constant(part, True).text for part in (places, flat[places]))
+            index, numbers = (self.numbers(self.constant(part, True)) for part in (places, flat[places]))
             return Expr(f"jnp.zeros({self.const('size', array.size)}, {dtype}).at[{index}].set({numbers}){shaped}")
         if array.ndim == 1 and array.dtype.kind in "iu" and np.array_equal(flat, np.arange(array.size) + flat[0]):
             span = f"{flat[0]}, {flat[0] + array.size}" if flat[0] else str(array.size)
