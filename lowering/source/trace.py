@@ -71,10 +71,13 @@ def traced(symbol: Symbol, variables: Avals, wrt: Sequence[str] | None = None) -
     if wrt is not None:
         gradients = programs.gradient(Options(is_train=True, platform=ANY, wrt=tuple(wrt)))
         modes = (gradients.program,)
-        heads = [gradients.program.name(nid) for nid in gradients.head_ids if nid is not None]
+        names = [None if nid is None else gradients.program.name(nid) for nid in gradients.head_ids]
+        forward = traced(symbol, variables) if any(names) else None
+        results = [forward.avals[slot].dtype for slot in forward.results] if forward else names
+        heads = {name: dtype for name, dtype in zip(names, results, strict=True) if name is not None}
     else:
         modes = tuple(programs.as_given(Options(is_train=mode, platform=ANY)) for mode in (False, True))
-        heads = []
+        heads = {}
     return _Tracer(modes, variables, own_gradients=wrt is None).run(heads)
 
 
@@ -130,7 +133,7 @@ class _Tracer:
         self._kept: dict[Any, Any] = {}
         self._key = jax.eval_shape(lambda: jax.random.key(0))
 
-    def run(self, head_grads: list[str]) -> Traced:
+    def run(self, head_grads: Mapping[str, Any]) -> Traced:
         first = self._first
         env: list[Any] = [None] * first.num_slots
         for slot, aval in self._avals.items():
@@ -142,12 +145,12 @@ class _Tracer:
                 raise SymbolValueError(
                     f"The shape of {printable(name)} is unknown", fix=f"Give it: shapes={{{name!r}: (...)}}."
                 )
-            self._avals.setdefault(slot, jax.ShapeDtypeStruct(shapes[slot], jnp.float32))
+            self._avals.setdefault(slot, jax.ShapeDtypeStruct(shapes[slot], head_grads.get(name, jnp.float32)))
         read = set().union(*(mode.read for mode in self._modes))
         states = {slot: name for name, slot in first.aux_slots.items() if slot not in self._names}
         together = zip(*(mode.steps for mode in self._modes), strict=True)
         nodes = self._assembled([self._node(steps, runs, read, states) for steps in together])
-        return Traced(self._names, nodes, first.output_slots, self._avals, head_grads)
+        return Traced(self._names, nodes, first.output_slots, self._avals, [*head_grads])
 
     def _node(
         self, steps: Sequence[Step], runs: Sequence[Any], read: set[int], states: Mapping[int, str]

@@ -195,6 +195,21 @@ def test_the_gradient_of_a_network_is_a_program_too(child: Child):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_gradients_of_outputs_have_their_dtypes(child: Child, dtype: str):
+    net = sym.tanh(sym.FullyConnected(sym.Variable("data"), num_hidden=2, name="fc"))
+    args = {"data": np.ones((3, 2)), "fc_weight": np.full((2, 2), 0.25), "fc_bias": np.ones(2)}
+    args = {name: array.astype(jnp.dtype(dtype)) for name, array in args.items()}
+    params = {name: array for name, array in args.items() if name != "data"}
+    source = lowering.to_source(net, params, shapes={"data": (3, 2)}, dtypes={"data": dtype}, wrt=["fc_weight"])
+    head = np.ones((3, 2), jnp.dtype(dtype))
+    got, _, _ = child.run(source, params, [args["data"], head])
+    expected, gradients, _ = lowering.grad_fn(net, ["fc_weight"], platform="any")(args, head_grads=[head])
+    for one, other in zip(got, [*expected, gradients["fc_weight"]], strict=True):
+        assert one.dtype == dtype
+        np.testing.assert_allclose(one.astype("float32"), np.asarray(other, "float32"), rtol=2**-7)
+
+
 HOSTILE = (
     *('x"); import os; ("', "class", "jnp", "lax", "params", "数据", "a.b", "a-b", "a(, b", "f(a, )", "train", "p = q"),
     *("{name}", "\\", "\n", "for", "long_" * 60, "split[0], split[1]", "0", ""),
