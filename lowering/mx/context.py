@@ -57,7 +57,7 @@ class Context:
     devstr2type = DEVICE_TYPES
     devtype2str: ClassVar[dict[int, str]] = {code: name for name, code in DEVICE_TYPES.items()}
 
-    def __init__(self, device_type: Any, device_id: int = 0):
+    def __init__(self, device_type: Any, device_id: int | str = 0):
         if isinstance(device_type, Context):
             device_type, device_id = device_type.device_type, device_type.device_id
         if not isinstance(device_type, str) or device_type not in DEVICE_TYPES:
@@ -220,5 +220,7 @@ def set_outermost(ctx: Context) -> None:
 
 
 def as_context(ctx: Any) -> Context:
-    """A context from what people give for one: a Context, its name, None for the current one."""
+    """A context from what people give for one: a Context, its name or its text, None for the current one."""
+    if isinstance(ctx, str) and ctx.endswith(")") and "(" in ctx:  # cpu(1)
+        return Context(*ctx[:-1].split("(", 1))
     return current_context() if ctx is None else ctx if isinstance(ctx, Context) else Context(ctx)

@@ -25,7 +25,8 @@ class StepError(NNVMError, ZeroDivisionError):
 
 
 def array(object: Any, dtype: DType = None, ctx: ContextLike = None) -> Any:
-    """An array of anything that is one: NumPy's and this module's in their dtype, all else in float32.
+    """An array of anything that is one: NumPy's and this module's in their dtype, all else in float32. ctx: where it
+    is; None for the current context, also of an array that is on another.
 
     Raises DialectValueError, a ValueError, for an array of mx.nd; SymbolTypeError, a TypeError, for what is no array.
     """
@@ -33,7 +34,7 @@ def array(object: Any, dtype: DType = None, ctx: ContextLike = None) -> Any:
         if object.dialect != NUMPY:
             problem = "If you're trying to create a mxnet.numpy.ndarray from mx.nd.NDArray, please use the zero-copy "
             raise DialectValueError(f"{problem}as_np_ndarray function.")
-        dtype, ctx = object.dtype if dtype is None else dtype, object.ctx if ctx is None else ctx
+        dtype = object.dtype if dtype is None else dtype
         if recording.is_recording() and object.entry is not None:  # the copy is on the tape
             return object.astype(dtype).as_in_ctx(as_context(ctx))
         values = host(object.cell)

@@ -232,6 +232,23 @@ def test_deviation_what_mxnet_takes_from_memory_is_refused(ask: Any):
         ask()
 
 
+def test_copies_are_on_the_context_that_is_current_or_named():
+    x = np.ones(2, ctx=npx.cpu(1))
+    x.attach_grad()
+    with mx.autograd.record():
+        copied = np.array(x) * 2
+    copied.backward()
+    assert [str(array.ctx) for array in (x, x.copy(), np.array(x), copied, x.grad)] == [
+        *("cpu(1)", "cpu(1)", "cpu(0)", "cpu(0)", "cpu(1)"),
+    ]
+    assert x.grad.tolist() == [2.0, 2.0]
+    with npx.cpu(1):
+        assert str(np.array(x).ctx) == "cpu(1)"
+    assert str(np.ones(2, ctx="cpu(1)").ctx) == str(mx.nd.ones(2, ctx="cpu(1)").context) == "cpu(1)"
+    with pytest.raises(TypeError, match="device_id must be a whole number"):
+        np.ones(2, ctx="cpu(a)")
+
+
 def test_a_number_in_an_array_is_shuffled_and_moments_that_do_not_fit_are_refused():
     number, zeros, eye = np.array(3.0), np.zeros(2), np.eye(2)
     np.random.shuffle(number)
