@@ -6,9 +6,17 @@ Kullback-Leibler divergence from the histogram.
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
 import numpy as np
 
 _SMOOTHING = np.float32(0.0001)
+
+_NEAR = 1e-6
+"""How far a divergence may be off by the last bits of the logarithms in it."""
 
 
 def entropy_threshold(counts: np.ndarray, edges: np.ndarray, levels: int) -> tuple[float, float]:
@@ -23,7 +31,10 @@ def entropy_threshold(counts: np.ndarray, edges: np.ndarray, levels: int) -> tup
     middle = counts.size // 2
     estimates, errors = _estimates(counts.astype(np.float64), middle, levels)
     close = np.flatnonzero(estimates - errors <= (estimates + errors).min()) + levels // 2
-    divergences = [_divergence(counts, middle, int(half), levels) for half in close]
+    divergences = np.array([_divergence(counts, middle, int(half), levels, np.log) for half in close])
+    near = np.flatnonzero(divergences <= divergences.min() + _NEAR)
+    if near.size > 1:
+        divergences[near] = [_divergence(counts, middle, int(half), levels, _c_log()) for half in close[near]]
     best = int(np.argmin(divergences))
     return float(np.float32(edges[middle + close[best] + 1])), float(divergences[best])
 
@@ -79,7 +90,20 @@ def _of_ends(mass: np.ndarray, taken: np.ndarray) -> np.ndarray:
     return remaining * np.log(remaining, out=np.zeros_like(remaining), where=mass > 0) * (mass > 0)
 
 
-def _divergence(counts: np.ndarray, middle: int, half: int, levels: int) -> np.float32:
+@cache
+def _c_log() -> Callable[[np.ndarray], Any]:
+    """The C library's logarithm of float32, which MXNet takes: its last bits choose one of two thresholds that are
+    alike. NumPy's where there is none."""
+    try:
+        log = ctypes.CDLL(None).logf
+    except (AttributeError, OSError, TypeError):  # no C library with this name: on Windows
+        return np.log
+    log.argtypes, log.restype = [ctypes.c_float], ctypes.c_float
+    of_each = np.frompyfunc(log, 1, 1)
+    return lambda values: of_each(values).astype(np.float32)
+
+
+def _divergence(counts: np.ndarray, middle: int, half: int, levels: int, log: Callable[[np.ndarray], Any]) -> Any:
     """Of the bins within the threshold, with what is outside at both ends, from the same rounded to levels."""
     start, stop = middle - half, middle + half + 1
     within = counts[start:stop].copy()
@@ -98,7 +122,7 @@ def _divergence(counts: np.ndarray, middle: int, half: int, levels: int) -> np.f
     if p is None or q is None:
         return np.float32(np.inf)
     p, q = p / _sum(p), q / _sum(q)
-    return _sum(p * np.log(p / q))
+    return _sum(p * log(p / q))
 
 
 def _smoothed(histogram: np.ndarray) -> np.ndarray | None:
