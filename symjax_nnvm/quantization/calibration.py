@@ -15,6 +15,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 LEAVE_OUT = "excluded=[…], or excluded_sym_names=[…] of quantize_model"
 _BINS = 8001
+_MOST_BINS = 2**22
 _LEVELS = 255
 
 
@@ -79,7 +80,10 @@ class HistogramCollector(CalibrationCollector):
         low, high = _ends(name, values)
         reach = max(abs(low), abs(high))
         if name in self.hist_dict:
-            self.hist_dict[name] = combine_histogram(self.hist_dict[name], values, low, high, reach)
+            try:
+                self.hist_dict[name] = combine_histogram(self.hist_dict[name], values, low, high, reach)
+            except SymbolValueError as error:
+                raise SymbolValueError(f"{printable(name)}: {error}") from None
         else:
             counts, edges = np.histogram(values, bins=_BINS, range=(-reach, reach))
             self.hist_dict[name] = counts, edges, low, high, reach
@@ -112,7 +116,13 @@ def combine_histogram(old_hist: Histogram, arr: Any, new_min: float, new_max: fl
         reach = new_th
     elif new_th > reach:
         step = 2 * reach / len(old)
-        more = int((new_th - reach) // step + 1)
+        more = int(min((new_th - reach) // step + 1, _MOST_BINS))
+        if len(old) + 2 * more > _MOST_BINS:
+            raise SymbolValueError(
+                f"there is a batch whose values reach {new_th:.3g}, after others that reach {reach:.3g}: a histogram "
+                f"of both needs more than {_MOST_BINS} bins",
+                fix="mode='naive' needs no histogram; or begin with a batch that is like all others.",
+            )
         reach = more * step + reach
     counts, edges = np.histogram(np.asarray(arr), bins=len(old) + 2 * more, range=(-reach, reach))
     counts[more : len(counts) - more] += old

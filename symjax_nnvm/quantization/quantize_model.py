@@ -34,7 +34,7 @@ Granularity = Literal["tensor-wise", "channel-wise"]
 @tells_new_names
 def quantize(
     net: Symbol,
-    args: Mapping[str, Any],
+    args: Mapping[str, Any] | None = None,
     aux: Mapping[str, Any] | None = None,
     *,
     calibration: Iterable[Any] | None = None,
@@ -74,8 +74,12 @@ def quantize(
         OpNotRegisteredError: no operator has a name of `excluded_ops`.
         GraphError: no layer can be quantised, or one needs a range and `mode` is "none".
     """
+    if isinstance(net, Model):
+        fix = "A model unpacks: symjax_nnvm.quantize(*model, calibration=batches)."
+        raise SymbolTypeError("quantize works on a Symbol and its arrays", got="Model", fix=fix)
     expect_symbol(net, "quantize")
     expect_arrays(args, "args")
+    assert args is not None
     expect_arrays(aux or {}, "aux")
     _expect_one_of("mode", mode, Mode)
     _expect_one_of("dtype", dtype, QuantizedDtype)
@@ -157,10 +161,11 @@ def quantized_arrays(quantized: Symbol, args: Mapping[str, Any]) -> dict[str, An
         if name in args:
             arrays[name] = args[name]
         elif source in args:
-            values = np.asarray(args[source], np.float32)
-            if not values.size or not np.isfinite(values).all():
+            is_real = not np.iscomplexobj(args[source])
+            values = np.asarray(args[source], np.float32 if is_real else None)
+            if not values.size or not is_real or not np.isfinite(values).all():
                 raise SymbolValueError(
-                    f"The parameter {source!r} is empty, or has NaN or infinite values, so it has no range",
+                    f"The parameter {source!r} is empty, or has NaN, infinite or complex values, so it has no range",
                     fix=f"Train the network again, or leave the layer out: {LEAVE_OUT}.",
                 )
             reach = np.abs(values).max()
@@ -195,7 +200,7 @@ def _refuse_unknown_layers(net: Symbol, excluded: Collection[str]) -> None:
 
 
 def _names(what: str, names: Any) -> frozenset[str]:
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+    if isinstance(names, str) or not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
         raise SymbolTypeError(f"{what} are names, a list", got=repr(names)[:80], fix=f"{what}=['name', …]")
     return frozenset(names)
 

@@ -178,6 +178,13 @@ REFUSED = {
     "unknown operator": ({"mode": "none", "excluded_ops": ["FullyConnect"]}, "FullyConnect is not.*Did you mean"),
     "granularity": ({"mode": "none", "granularity": "row"}, "granularity='row'.*'tensor-wise', 'channel-wise'"),
     "other names": ({"calibration": [{"x": np.zeros(1)}]}, "lacks data; got x.*as the network does"),
+    "no list": ({"mode": "none", "excluded": 5}, r"excluded are names.*excluded=\['name', …\]"),
+    "no arrays": ({"mode": "none", "args": None}, "args are arrays by name.*load_arrays"),
+    "a model": ({"mode": "none", "net": nn.Model(sym.Variable("x"), {})}, r"a Symbol.*got Model.*quantize\(\*model"),
+    "far greater": (
+        {"calibration": [np.full((4, 12), value, np.float32) for value in (1e-7, 1)]},
+        "data: there is a batch whose values reach 1, after others that reach 1e-07.*mode='naive'",
+    ),
     "too few arrays": ({"calibration": [()]}, "too few arrays.*data"),
 }
 
@@ -203,9 +210,10 @@ def test_batch_norm_needs_a_range_and_parameters_need_numbers():
     model = network("residual")
     with pytest.raises(nn.NNVMError, match="quantized_bn0, quantized_bn1 cannot do without"):
         nn.quantize(*model, mode="none")
-    wrong = dict(model.args) | {"fc1_weight": np.full_like(model.args["fc1_weight"], np.inf)}
-    with pytest.raises(nn.NNVMError, match="The parameter 'fc1_weight'"):
-        nn.quantize(model.net, wrong, model.aux, mode="none", excluded_ops=["BatchNorm"])
+    for value in (np.inf, 1j):
+        wrong = dict(model.args) | {"fc1_weight": model.args["fc1_weight"] + value}
+        with pytest.raises(nn.NNVMError, match="The parameter 'fc1_weight'"):
+            nn.quantize(model.net, wrong, model.aux, mode="none", excluded_ops=["BatchNorm"])
 
 
 def test_the_threshold_of_data_is_the_operators():
