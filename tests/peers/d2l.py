@@ -11,7 +11,8 @@ Pages whose numbers are not MXNet's:
   millionth (9.436 becomes 9.457, 31.200 becomes 31.059; -0.550 becomes -0.521; one more of 32 pictures is right).
 - computer-vision/fcn: at the first step MXNet's gradients in float32 are 3 % (median; at most 5.6 %) away from those
   that it computes in float64 of the same values, this library's at most 0.0005 %; in float64 both are equal.
-- computer-vision/image-augmentation (a loss of 0.619, MXNet's 0.622) and fine-tuning (0.101, 0.100) train a ResNet.
+- computer-vision/image-augmentation (a loss of 0.619, MXNet's 0.622; in a later run 0.622 and 0.621) and fine-tuning
+  (0.101, 0.100) train a ResNet. multiple-gpus-concise had MXNet's numbers in that later run.
 """
 
 from __future__ import annotations

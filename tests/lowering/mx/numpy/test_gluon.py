@@ -251,3 +251,36 @@ def test_a_function_of_the_dialect_gets_gradients_of_the_dialect():
         loss = product.sum() + total * 2
     loss.backward()
     assert (x.grad.tolist(), y.grad.tolist()) == ([9.0, 12.0], [3.0, 6.0])
+
+
+@pytest.mark.slow("computes twenty blocks in both dialects")
+def test_deviation_losses_and_layers_that_mxnet_refuses_give_what_the_classic_dialect_gives():
+    draw = onp.random.RandomState(0).uniform
+    first, second = draw(0.1, 0.9, (4, 3)).astype("f"), draw(0.1, 0.9, (4, 3)).astype("f")
+    signs, image = onp.array([1, -1, 1, -1], "f"), draw(-1, 1, (1, 4, 3, 3)).astype("f")
+    losses, contributed = gluon.loss, gluon.contrib.nn
+    rows: list[tuple[Any, tuple[onp.ndarray, ...]]] = [
+        (losses.KLDivLoss(from_logits=False), (first, second)),
+        (losses.CTCLoss(), (draw(-1, 1, (2, 5, 4)).astype("f"), onp.array([[1, 2], [2, 0]], "f"))),
+        *((loss(), (first, onp.sign(second - 0.5))) for loss in (losses.HingeLoss, losses.SquaredHingeLoss)),
+        (losses.LogisticLoss(), (first, onp.sign(second - 0.5))),
+        (losses.HuberLoss(), (first, second)),
+        (losses.TripletLoss(), (first, second, first * 2)),
+        (losses.PoissonNLLLoss(compute_full=True), (first, second * 3)),
+        (losses.CosineEmbeddingLoss(), (first, second, signs)),
+        (losses.SDMLLoss(), (first, second)),
+        *((layer, (image,)) for layer in (nn.InstanceNorm(), nn.GroupNorm(2), nn.ReflectionPad2D(1))),
+        (contributed.PixelShuffle2D(2), (image,)),
+        (gluon.data.vision.transforms.CropResize(0, 0, 2, 2), (image[0, :3].transpose(1, 2, 0),)),
+    ]
+    for block, inputs in rows:
+        npx.reset_np()
+        block.initialize()
+        classic = block(*map(mx.nd.array, inputs))
+        npx.set_np()
+        own = block(*map(np.array, inputs))
+        assert type(own) is np.ndarray
+        onp.testing.assert_array_equal(own.asnumpy(), classic.asnumpy())
+    arrays = [np.array([3.0, 4.0]), np.array([[0.0, 12.0]])]
+    assert gluon.utils.clip_global_norm(arrays, 1.0) == pytest.approx(13.0)
+    assert float((arrays[0] ** 2).sum() + (arrays[1] ** 2).sum()) == pytest.approx(1.0, rel=1e-5)
