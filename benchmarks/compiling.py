@@ -2,6 +2,7 @@
 
     python benchmarks/compiling.py steps FOLDER [--rows mobilenet-b16-train,resnet18-b16-train] [--options]
     python benchmarks/compiling.py calls FOLDER [--rows resnet18-b1]
+    python benchmarks/compiling.py operators
 
 FOLDER: where `zoo.py --models` keeps the networks. Each row is a process of its own; seconds of wall clock and, in
 brackets, of processor time of all threads.
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -30,6 +32,7 @@ from benchmarks.networks import MOMENTUM, RATE, ROWS, Row, files, inputs, with_h
 from benchmarks.zoo import fusions
 from lowering.xla.compile_options import options_for
 from symjax_nnvm import symbol as sym
+from symjax_nnvm.symbol.symbol import Symbol
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "ours": {},
@@ -139,5 +142,60 @@ def calls(folder: str, rows: str | None = None) -> None:
                 print(f"{row.label:14} {way:18} {fresh(first_call, row.label, folder, way)}", flush=True)
 
 
+X = sym.Variable("x")
+OPERATORS: dict[str, tuple[Symbol, tuple[int, ...]]] = {
+    "Convolution": (sym.Convolution(X, kernel=(5, 5), num_filter=20), (64, 1, 28, 28)),
+    "Pooling": (sym.Pooling(X, kernel=(2, 2), stride=(2, 2), pool_type="max"), (64, 20, 24, 24)),
+    "BatchNorm": (sym.BatchNorm(X), (64, 20, 24, 24)),
+    "Activation": (sym.Activation(X, act_type="relu"), (64, 20, 24, 24)),
+    "FullyConnected": (sym.FullyConnected(X, num_hidden=500), (64, 800)),
+    "log_softmax": (sym.log_softmax(X), (512, 1024)),
+    "LayerNorm": (sym.LayerNorm(X), (512, 1024)),
+    "LeakyReLU": (sym.LeakyReLU(X, act_type="gelu"), (512, 1024)),
+    "transpose": (sym.transpose(X, axes=(0, 2, 3, 1)), (64, 64, 56, 56)),
+    "sort": (sym.sort(X), (512, 1024)),
+    "cumsum": (sym.cumsum(X, axis=1), (512, 1024)),
+    "batch_dot": (sym.batch_dot(X, X), (64, 64, 64)),
+    "take": (sym.take(sym.Variable("a", shape=(1000, 128)), X), (64, 50)),
+    "RNN": (sym.RNN(X, state_size=128, num_layers=1, mode="lstm"), (64, 32, 128)),
+}
+"""Symbols of one operator, and the shape of x."""
+
+
+def operators() -> None:
+    """Print milliseconds of processor time that compiling single operators and their gradients takes, and running them:
+    with the options of networks, and with those of few equations."""
+    kinds = {"as networks": options_for("cpu"), "few equations": options_for("cpu", few=True)}
+    print(f"{'':26}", *(f"{name + ': compile, run':>32}" for name in kinds))
+    for name, (net, shape) in OPERATORS.items():
+        shapes, outputs, states = net.infer_shape(x=shape)
+        values = [
+            dict(zip(names, map(jnp.ones, sizes), strict=True))
+            for names, sizes in ((net.list_arguments(), shapes), (net.list_auxiliary_states(), states))
+        ]
+        forward, gradient = lowering.to_jax(net), lowering.grad_fn(net)
+        heads = [*map(jnp.ones, outputs)]
+        parts = {
+            name: (forward, values),
+            f"{name}, gradient": (lambda *a, f=gradient: f(*a[:2], head_grads=a[2]), [*values, heads]),
+        }
+        for part, (function, arguments) in parts.items():
+            print(f"{part:26}", *(f"{_compiled_and_run(function, arguments, kind):>32}" for kind in kinds.values()))
+
+
+def _compiled_and_run(function: Callable[..., Any], arguments: Any, options: Any) -> str:
+    """Compile a function, run it, and return the milliseconds of processor time that each takes."""
+    lowered = jax.jit(lambda *arguments: function(*arguments)).lower(*arguments)
+    began = time.process_time()
+    program = lowered.compile(compiler_options=options)
+    compiling = time.process_time() - began
+    times = []
+    for _ in range(15):
+        began = time.process_time()
+        jax.block_until_ready(program(*arguments))
+        times.append(time.process_time() - began)
+    return f"{1e3 * compiling:.1f} {1e3 * median(times):10.3f}"
+
+
 if __name__ == "__main__":
-    run(__doc__, steps, calls)
+    run(__doc__, steps, calls, operators)

@@ -24,7 +24,7 @@ from lowering.host.evaluator import Evaluator, evaluator_of
 from lowering.host.open_sizes import OpenTraces, trace
 from lowering.host.placed import owned, placed
 from lowering.host.primitives import NotEvaluated, is_key, is_threefry
-from lowering.xla.compile_options import forget_note_of_jax, is_of_memory, jit, too_large, wait_for_memory
+from lowering.xla.compile_options import forget_note_of_jax, is_of_memory, jit, options_for, too_large, wait_for_memory
 from lowering.xla.program_bound import Forgets, Kept, bytes_of_plan, jitted
 from symjax_nnvm.errors import CallError, NNVMError, refuse_unknown
 
@@ -42,6 +42,12 @@ _PRICES = {
     "random_bits": 250_000.0,
 }
 """Microseconds that compiling one of these takes. A GRU of two layers with dropout takes 0.85 s, its gradient 1.6."""
+
+_OF_FEW = 0.4
+"""The part of that price which compiling a program of few equations takes, with options of its own."""
+
+_LOOPS = frozenset(("scan", "while", "scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"))
+"""What runs slower with those options."""
 
 _SMALL, _SHARE_OF_SMALL, _SHARE = 50_000.0, 1 / 4, 1 / 2
 """The part of the price of compiling that is spent on evaluating before, of the first microseconds and of those beyond.
@@ -143,8 +149,9 @@ class Account(Kept):
         )
 
 
-Compile = Callable[[Kept], Callable[..., Any]]
-"""Returns a function that is compiled at its first call, and counts there what its programs keep."""
+Compile = Callable[..., Callable[..., Any]]
+"""Returns a function that is compiled at its first call, and counts what its programs keep in the `Kept` it is given.
+Of programs of few equations it takes `compiler_options`, too."""
 
 
 class Staged:
@@ -157,7 +164,7 @@ class Staged:
     effort: "auto", "quick" or "full"; None: that of the block that a call is in. told_by: returns the arguments whose
     shapes and dtypes distinguish signatures; None: all. network: a network's, whose first calls on a GPU are compiled
     quickly. open_traces: what is traced of this function with open sizes, and of others that compute the same; None:
-    each size is traced.
+    each size is traced. few: its programs have few equations, and `compiles` takes options for such.
     """
 
     def __init__(
@@ -169,12 +176,13 @@ class Staged:
         told_by: Callable[..., Any] | None = None,
         network: bool = False,
         open_traces: OpenTraces | None = None,
+        few: bool = False,
     ):
         self._function, self._accounts, self._effort, self._told_by = function, accounts, effort, told_by
         self._compiles = partial(jitted, function) if compiles is None else compiles
         self._network, self._all = network, Kept(self)
         self._signatures: dict[Any, _Signature] = {}
-        self._open = open_traces
+        self._open, self._few = open_traces, few
 
     def __call__(self, *args: Any) -> Any:
         """The function's results."""
@@ -237,7 +245,8 @@ class Staged:
             signature.account.count_quick()
             return self._quick
         signature.account.bytes = 0  # the plan's
-        compiled = self._compiles(signature.account)
+        options = {} if signature.options is None else {"compiler_options": signature.options}
+        compiled = self._compiles(signature.account, **options)
         signature.compiled = compiled = _waited_for(compiled) if signature.is_large else compiled
         return compiled
 
@@ -270,7 +279,12 @@ class Staged:
         traced = None if self._open is None else self._open.traced(self._function, args)
         traced = traced or trace(self._function, args)
         jaxpr = traced.closed.jaxpr
-        price = _TO_COMPILE + _A_RESULT * len(jaxpr.outvars) + _price_of(jaxpr)
+        primitives = [*_primitives(jaxpr)]
+        price = _TO_COMPILE + _A_RESULT * len(jaxpr.outvars)
+        price += sum(_PRICES.get(name, _AN_EQUATION) for name in primitives)
+        if self._few and _LOOPS.isdisjoint(primitives):
+            signature.options = options_for("cpu", few=True)
+            price *= _OF_FEW
         signature.is_large = any(math.prod(out.aval.shape) > _LARGE for out in jaxpr.outvars)
         accounts = [signature.account] if self._accounts is None else self._accounts
         for account in accounts:
@@ -287,14 +301,15 @@ class Staged:
 class _Signature:
     """Holds what one signature runs by. account: of its programs' bytes, and of its calls if it has its own.
     is_evaluated: its next call may be. is_quick: NumPy cannot evaluate it, and compiling takes long. is_large: memory
-    may not hold its results."""
+    may not hold its results. options: XLA's, of what is compiled."""
 
-    __slots__ = ("account", "compiled", "evaluated", "is_evaluated", "is_large", "is_quick")
+    __slots__ = ("account", "compiled", "evaluated", "is_evaluated", "is_large", "is_quick", "options")
 
     def __init__(self, account: Account):
         self.account, self.is_evaluated, self.is_quick, self.is_large = account, True, False, False
         self.evaluated: _Evaluated | None = None
         self.compiled: Callable[..., Any] | None = None
+        self.options: dict[str, str] | None = None
 
     def __str__(self) -> str:
         if self.compiled is None and self.evaluated is not None:
@@ -313,12 +328,13 @@ def _waited_for(compiled: Callable[..., Any]) -> Callable[..., Any]:
     return waited
 
 
-def _price_of(jaxpr: Any) -> float:
-    """Return microseconds that compiling equations takes, of inner programs too."""
-    inner = [value for equation in jaxpr.eqns for value in equation.params.values()]
-    programs = [value.jaxpr for value in inner if hasattr(value, "jaxpr")]
-    own = sum(_PRICES.get(equation.primitive.name, _AN_EQUATION) for equation in jaxpr.eqns)
-    return own + sum(map(_price_of, programs))
+def _primitives(jaxpr: Any) -> Iterator[str]:
+    """Yield the names of the primitives of equations, of inner programs too."""
+    for equation in jaxpr.eqns:
+        yield equation.primitive.name
+        for value in equation.params.values():
+            if hasattr(value, "jaxpr"):
+                yield from _primitives(value.jaxpr)
 
 
 class _Evaluated:

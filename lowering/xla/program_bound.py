@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from functools import wraps
 from itertools import count
 from typing import Any, Protocol
@@ -137,15 +137,26 @@ def limit_programs(size: int | str | None = None) -> int:
     return _bound.limit
 
 
-def jitted(function: Callable[..., Any], kept: Kept, **options: Any) -> Any:
-    """Return `jax.jit` of a function of few equations, which counts its programs. options: `jax.jit`'s."""
+def jitted(function: Callable[..., Any], kept: Kept, compiler_options: Mapping[str, str] | None = None) -> Any:
+    """Return `jax.jit` of a function of few equations, which counts its programs."""
 
     @wraps(function)
     def traced(*args: Any) -> Any:  # of its own: JAX keeps the programs of a function as long as it
         kept.grow(_PROGRAM)
         return function(*args)
 
-    return jax.jit(traced, **options)
+    plain = jax.jit(traced)
+    if compiler_options is None:
+        return plain
+    with_options = jax.jit(traced, compiler_options=dict(compiler_options))
+
+    def call(*args: Any) -> Any:
+        try:
+            return with_options(*args)
+        except ValueError:  # inside another function JAX takes no options; an error of the function's own
+            return plain(*args)  # is raised again
+
+    return call
 
 
 def bytes_of_program(jaxpr: Any) -> int:

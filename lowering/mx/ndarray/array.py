@@ -1116,7 +1116,7 @@ def _evaluated(
     return results
 
 
-_in_rows_of = Staged(in_rows_of)
+_in_rows_of = Staged(in_rows_of, few=True)
 
 
 def write_outputs(targets: Sequence[Any], results: Sequence[NDArray], out: Any, draws: bool = False) -> None:

@@ -184,7 +184,8 @@ class Expression(Function):
         function = function_for(self.platform)
         if self.calls_python:
             return function
-        return Staged(function_for(ANY), partial(jitted, function), open_traces=OpenTraces(self.symbol.outputs))
+        traces = OpenTraces(self.symbol.outputs)
+        return Staged(function_for(ANY), partial(jitted, function), open_traces=traces, few=True)
 
     def __hash__(self) -> int:
         return hash(self._key)

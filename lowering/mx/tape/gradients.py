@@ -23,7 +23,7 @@ from symjax_nnvm.symbol import Group
 from symjax_nnvm.symbol.symbol import Symbol
 
 _ones_like, _zeros_like, _added = (
-    Staged(function, open_traces=OpenTraces()) for function in (jnp.ones_like, jnp.zeros_like, operator.add)
+    Staged(function, open_traces=OpenTraces(), few=True) for function in (jnp.ones_like, jnp.zeros_like, operator.add)
 )
 
 

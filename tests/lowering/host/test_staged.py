@@ -8,11 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import lowering
 from lowering import mx
 from lowering.host import staged as staged_module
 from lowering.host.staged import Staged
+from lowering.xla.compile_options import options_for
+from lowering.xla.program_bound import Kept, jitted
 from symjax_nnvm.errors import CallError
 from tests.support.compilations import compilations
 
@@ -53,6 +56,30 @@ def test_what_is_not_evaluated_and_compiles_long_is_compiled_quickly_first(monke
     assert compiled_calls(Staged(step), 6, jnp.eye(3)) == [0, 4]
     monkeypatch.setattr(staged_module, "_LONG", 1e9)
     assert compiled_calls(Staged(step), 6, jnp.eye(3)) == [0]
+
+
+def _sum_at(x):
+    return jnp.zeros(3).at[jnp.array([0, 0, 2])].add(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "has_options"), [(lambda x: jnp.exp(x) * 2, True), (_sum_at, False), (lambda x: lax.cumsum(x), True)]
+)
+@pytest.mark.slow("compiles")
+def test_few_equations_are_compiled_by_options_of_their_own_unless_they_run_slower(function: Any, has_options: bool):
+    taken: list[Any] = []
+
+    def compiles(kept: Kept, compiler_options: Any = None) -> Any:
+        taken.append(compiler_options)
+        return jitted(function, kept, compiler_options)
+
+    run, x = Staged(function, compiles, few=True), jnp.arange(3.0)
+    while not taken:
+        run(x)
+    assert taken == [options_for("cpu", few=True) if has_options else None]
+    np.testing.assert_allclose(run(x), function(x), rtol=1e-6)
+    inside = jax.jit(lambda x: run(x) + 1)(x)  # where JAX takes no options
+    np.testing.assert_allclose(inside, function(x) + 1, rtol=1e-6)
 
 
 def test_loops_and_draws_are_dear_to_compile_and_products_as_fast_as_compiled():
