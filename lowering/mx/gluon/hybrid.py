@@ -397,14 +397,17 @@ class HybridBlock(Block):
         """Return what `hybrid_forward` gives. In the NumPy dialect a layer of this library's computes in the classic
         one, a block of a caller's in his."""
         numpy = is_np_array()
-        own = numpy and not self.takes_both_dialects and _is_of_library(self.hybrid_forward)
+        function = self.hybrid_forward
+        own = _is_of_library(function)
+        plain = getattr(function, "__wrapped__", None) if own else None  # here is what `_in_classic_dialect` does
+        own = numpy and own and not self.takes_both_dialects
         dialect = NUMPY if numpy and not own else CLASSIC
         params = {name: converted(param, dialect) for name, param in params.items()}
         if numpy:
             inputs = converted(tuple(inputs), dialect)
         with np_array(numpy and not own):  # blocks inside of one that computes in the classic dialect do so, too
             try:
-                outputs = self.hybrid_forward(F, *inputs, **params)
+                outputs = function(F, *inputs, **params) if plain is None else plain(self, F, *inputs, **params)
             except TypeError as error:
                 refuse_unbound(error, self._door(), inputs, {})
         if numpy and not own and len({*dialects_of(outputs)}) > 1:

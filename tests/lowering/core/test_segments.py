@@ -97,7 +97,8 @@ def test_first_calls_are_evaluated_around_python(monkeypatch: pytest.MonkeyPatch
     for _ in range(20):
         with compilations(traces=False) as compiled:
             ex.forward_backward(mx.nd.ones(1))
-        ways.append((bool(compiled), any("evaluated" in line for line in lowering.explain(ex).ways)))
+        parts = any("jit(traced)" in name for name in compiled)  # not the operators that the CustomOp calls
+        ways.append((parts, any("evaluated" in line for line in lowering.explain(ex).ways)))
     assert ways[0] == (False, True)
     assert (True, False) in ways
     assert ways[-1] == (False, False)
