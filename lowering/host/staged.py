@@ -43,11 +43,8 @@ _PRICES = {
 }
 """Microseconds that compiling one of these takes. A GRU of two layers with dropout takes 0.85 s, its gradient 1.6."""
 
-_OF_FEW = 0.4
-"""The part of that price which compiling a program of few equations takes, with options of its own."""
-
 _LOOPS = frozenset(("scan", "while", "scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"))
-"""What runs slower with those options."""
+"""What runs slower with the options of few equations."""
 
 _SMALL, _SHARE_OF_SMALL, _SHARE = 50_000.0, 1 / 4, 1 / 2
 """The part of the price of compiling that is spent on evaluating before, of the first microseconds and of those beyond.
@@ -284,7 +281,6 @@ class Staged:
         price += sum(_PRICES.get(name, _AN_EQUATION) for name in primitives)
         if self._few and _LOOPS.isdisjoint(primitives):
             signature.options = options_for("cpu", few=True)
-            price *= _OF_FEW
         signature.is_large = any(math.prod(out.aval.shape) > _LARGE for out in jaxpr.outvars)
         accounts = [signature.account] if self._accounts is None else self._accounts
         for account in accounts:
