@@ -43,7 +43,7 @@ _PRICES = {
 }
 """Microseconds that compiling one of these takes. A GRU of two layers with dropout takes 0.85 s, its gradient 1.6."""
 
-_LOOPS = frozenset(("scan", "while", "scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"))
+_SLOWER = frozenset(("scan", "while", "scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"))
 """What runs slower with the options of few equations."""
 
 _SMALL, _SHARE_OF_SMALL, _SHARE = 50_000.0, 1 / 4, 1 / 2
@@ -279,7 +279,7 @@ class Staged:
         primitives = [*_primitives(jaxpr)]
         price = _TO_COMPILE + _A_RESULT * len(jaxpr.outvars)
         price += sum(_PRICES.get(name, _AN_EQUATION) for name in primitives)
-        if self._few and _LOOPS.isdisjoint(primitives):
+        if self._few and _SLOWER.isdisjoint(primitives):
             signature.options = options_for("cpu", few=True)
         signature.is_large = any(math.prod(out.aval.shape) > _LARGE for out in jaxpr.outvars)
         accounts = [signature.account] if self._accounts is None else self._accounts
