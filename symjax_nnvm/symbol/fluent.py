@@ -46,7 +46,7 @@ def _refusing(method: str, reason: str) -> Callable[..., NoReturn]:
 _NO_VALUES = "a symbol holds no values; compile it with lowering.compile and call the result."
 _XLA = "XLA optimises the whole graph when lowering.compile compiles it; there is no other backend."
 
-_INFERRED = "A symbol has no array: symbol.infer_shape(data=…) and infer_type tell what follows from the inputs'."
+_INFERRED = "A symbol has no array: symbol.infer_shape(data=…) and infer_type tell what follows from the inputs."
 _ELSEWHERE = {
     **dict.fromkeys(("shape", "dtype", "ndim", "size"), _INFERRED),
     "grad": "Gradients are had by lowering.grad_fn(symbol), or as a graph by Symbol.gradient.",

@@ -50,7 +50,7 @@ def names_of(mx: Any, expression: str) -> dict[str, Any]:
     def kind(x: Any) -> tuple[Any, ...]:
         return (str(x.asnumpy().dtype), x.shape)  # which waits for errors
 
-    names = {"np": np, "npx": npx, "onp": onp, "grad": grad, "setit": setit, "upd": upd, "kind": kind}
+    names = {"mx": mx, "np": np, "npx": npx, "onp": onp, "grad": grad, "setit": setit, "upd": upd, "kind": kind}
     return names | {name: make(np) for name, make in ARRAYS.items() if name in expression}
 
 

@@ -23,7 +23,16 @@ from lowering.mx.gluon.gluon_errors import (
 )
 from lowering.mx.gluon.utils import shape_is_known
 from lowering.mx.ndarray import add_n, array, zeros
-from lowering.mx.ndarray.array import CLASSIC, NUMPY, NDArray, current_dialect, in_dialect, stored_as, zero_gradient
+from lowering.mx.ndarray.array import (
+    CLASSIC,
+    NUMPY,
+    NDArray,
+    current_dialect,
+    in_current_dialect,
+    in_dialect,
+    stored_as,
+    zero_gradient,
+)
 from lowering.mx.ndarray.cells import StoredCell, stored_of
 from lowering.mx.ndarray.creation import stored_array
 from lowering.mx.util import is_np_shape
@@ -456,8 +465,7 @@ class Constant(Parameter):
     """
 
     def __init__(self, name: str, value: Any):
-        value = value.as_nd_ndarray() if isinstance(value, NDArray) else array(value)
-        self.value = value
+        value = self.value = value if isinstance(value, NDArray) else in_current_dialect(array(value))
 
         class Init(initializers.Initializer):
             """Fills an array with the value of the constant."""

@@ -825,6 +825,9 @@ def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Conte
             if prepared.numbered is not None:
                 _prepared[_without_numbers(key, kwargs)] = prepared
     expression, numbered, is_list, storage, dialect, rows = prepared
+    for target in () if out is None else (out,) if isinstance(out, NDArray) else out:
+        if isinstance(target, NDArray) and target.dialect != dialect:
+            raise _of_other_dialect(function, target, "write to")
     outputs = _run(expression, arrays, context, out, numbered, OF_DIALECT[dialect], rows)
     if out is not None:
         return out
@@ -991,16 +994,16 @@ def _dialect_of(function: Callable[..., Any]) -> str:
     return NUMPY if function.__name__.startswith(("_np_", "_npi_", "_npx_")) else CLASSIC
 
 
-def _of_other_dialect(function: Callable[..., Any], array: NDArray) -> SymbolTypeError:
-    """Return the error for an array of the dialect that a function does not have."""
+def _of_other_dialect(function: Callable[..., Any], array: NDArray, does: str = "accept") -> SymbolTypeError:
+    """Return the error for an array of the dialect that a function does not have. does: what with arrays of its own."""
     name = function.__name__
     python_name = name.removeprefix("_np").removeprefix("x").removeprefix("i").removeprefix("_")
     problem = f"Operator `{name}` registered in backend is known as `{python_name}` in Python. "
     if array.dialect == NUMPY:
-        problem += "This is a legacy operator which can only accept legacy ndarrays, while received an MXNet numpy "
+        problem += f"This is a legacy operator which can only {does} legacy ndarrays, while received an MXNet numpy "
         fix = "Please call `as_nd_ndarray()` upon the numpy ndarray, and give the operator what that returns."
         return SymbolTypeError(f"{problem}ndarray", fix=fix)
-    problem += "This is a numpy operator which can only accept MXNet numpy ndarrays, while received a legacy ndarray"
+    problem += f"This is a numpy operator which can only {does} MXNet numpy ndarrays, while received a legacy ndarray"
     fix = "Activate numpy semantics by npx.set_np(), or call `as_np_ndarray()` upon the legacy ndarray."
     return SymbolTypeError(problem, fix=fix)
 

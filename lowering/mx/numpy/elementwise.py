@@ -31,7 +31,7 @@ UNARY: dict[str, str] = {
             *("sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc"),
         )
     },
-    **dict.fromkeys(("abs", "fabs"), "_npi_absolute"),
+    **dict.fromkeys(("abs", "fabs"), "_npi_abs"),
     "invert": "_npi_bitwise_not",
     "rad2deg": "_npi_degrees",
     "deg2rad": "_npi_radians",
@@ -80,9 +80,10 @@ METHODS: dict[str, tuple[str, bool]] = {
         "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
     }.items()},
     **{f"__r{name}__": (function, True) for name, function in {
-        "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide", "mod": "mod", "pow": "power",
+        "sub": "subtract", "mul": "multiply", "truediv": "true_divide", "mod": "mod", "pow": "power",
         "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
     }.items()},
+    "__radd__": ("add", False),  # a graph of 1 + x stores that 1 is whole, unlike one of 2 * x, as MXNet's does
 }  # fmt: skip
 """Method of Python's operators → (function, whether the array stands on the right)."""
 

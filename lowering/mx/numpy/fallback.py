@@ -88,6 +88,7 @@ def function_of_numpy(name: str, module: Any = np) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
         return by_numpy(own, name, args, kwargs)
 
+    function.__wrapped__ = own  # pyright: ignore[reportFunctionMemberAccess]  # has the signature
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`numpy.{name}`, computed by NumPy, without a gradient."
     return function

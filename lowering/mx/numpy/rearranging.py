@@ -440,6 +440,10 @@ def tensordot(op: Operators, a: Any, b: Any, axes: Any = 2) -> Any:
     """The sum of products over axes: so many of the last and first, or pairs of lists."""
     if isinstance(axes, int | np.integer):
         return op("_npi_tensordot_int_axes", a, b, axes=int(axes))
+    if not isinstance(axes, list | tuple) or len(axes) != 2:
+        raise SymbolTypeError(
+            "Wrong axes of tensordot", expected="a number, or axes of a and axes of b", got=repr(axes)
+        )
     of_a, of_b = ((side,) if isinstance(side, int) else tuple(side) for side in axes)
     return op("_npi_tensordot", a, b, a_axes_summed=of_a, b_axes_summed=of_b)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as _numpy
 
@@ -53,7 +53,9 @@ class _Symbol(Methods, Symbol):
         entries = key if isinstance(key, tuple) else (key,)
         if not all(isinstance(entry, int | _numpy.integer | slice) for entry in entries):
             problem = f"Only integer, slice, or tuple of these types are supported! Received key={key}"
-            raise SymbolIndexError(problem, fix="F.np.take and F.npx.pick take symbols as indices.")
+            masks = "F.np._internal.boolean_mask(x, mask) one of booleans with one axis"
+            fix = f"F.np.take and F.npx.pick take symbols as indices, {masks}; None is F.np.expand_dims."
+            raise SymbolIndexError(problem, fix=fix)
         bounds = [_bounds(entry) for entry in entries]
         begin, end, step = (list(column) for column in zip(*bounds, strict=True))
         part = self._op("_npi_slice", self, begin=begin, end=end, step=step)
@@ -61,6 +63,9 @@ class _Symbol(Methods, Symbol):
             return part
         codes = tuple(-2 if isinstance(entry, slice) else -3 for entry in entries)
         return self._op("_npx_reshape", part, newshape=(*codes, -4))
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise UnsupportedError("Parts of a symbol cannot be written", fix="F.np.where(mask, value, x) makes a new one.")
 
     def __len__(self) -> int:
         return len(self.outputs)

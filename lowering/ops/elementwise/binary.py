@@ -49,10 +49,10 @@ def _logical(function: Function) -> Function:
 
 
 def _in_float(function: Function) -> Function:
-    """A function of real numbers; of integers it is calculated in float32 and truncated."""
+    """A function of real numbers, in float32 where those are narrower; of integers it is truncated, too."""
 
     def rule(x: Array, y: Array) -> Array:
-        if not is_integer(x):
+        if not is_integer(x) and x.dtype.itemsize >= 4:
             return function(x, y)
         return cast(function(x.astype(np.float32), y.astype(np.float32)), x.dtype)
 

@@ -328,7 +328,7 @@ class NumpyMultinomialParams(Params):
     size: Tuple | None = param(None, ge=0, doc="how many counts; None: one")
 
     def check(self) -> str | None:
-        return "sum(pvals[:-1]) > 1.0" if sum((self.pvals or ())[:-1]) > 1 + 1e-12 else None
+        return "sum(pvals) > 1.0" if sum(self.pvals or ()) > 1 + 1e-12 else None
 
 
 def _multinomial_shapes(p: NumpyMultinomialParams, ins: Shapes, outs: Shapes):

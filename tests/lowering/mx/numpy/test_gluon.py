@@ -40,6 +40,14 @@ def _net() -> _HybridNet:
     return net
 
 
+def test_a_constant_has_the_dialect_that_is_set_or_that_of_its_array():
+    for value, dialect in ([1.0, 2.0], np.ndarray), (np.ones(2), np.ndarray), (mx.nd.ones(2), mx.nd.NDArray):
+        constant = gluon.Constant("c", value)
+        constant.initialize()
+        assert (type(constant.value), type(constant.data())) == (dialect, np.ndarray)
+        assert repr(constant).startswith("Constant c (shape=(2,), dtype=")
+
+
 def test_a_hybrid_network_gives_the_same_arrays_in_both_ways_and_from_its_files(tmp_path: Path):
     net, x = _net(), np.arange(6).reshape((2, 3))
     eager = net(x)

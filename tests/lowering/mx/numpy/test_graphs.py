@@ -110,3 +110,37 @@ def test_places_that_a_graph_cannot_count_have_a_way_out():
     assert net(np.array(X)).tolist() == [[0, 2], [1, 0], [1, 2]]
     with pytest.raises(mx.MXNetError, match=r"Argument a must have NDArray type, but got \[1\]. mx.np.array\(value\)"):
         np.nonzero([1])
+
+
+def test_a_graph_stores_which_numbers_are_whole_and_which_name_abs_has():
+    whole = Called(lambda F, x: [1 + x, x + 1, 2 * x, F.np.add(1, x), F.np.abs(x), F.np.absolute(x), abs(x)])
+    whole.hybridize()
+    dtypes = [y.dtype.name for y in whole(np.array([[1, 2]], dtype="int32"))]
+    assert dtypes == ["int32", "int32", *["float32"] * 2, *["int32"] * 3]  # float64 in MXNet, and where JAX has it
+    x: Any = mx.sym.var("x").as_np_ndarray()
+    sym_np: Any = mx.sym.np
+    with mx.name.NameManager():
+        assert [sym_np.abs(x).name, sym_np.absolute(x).name] == ["abs0", "absolute0"]
+
+
+def test_what_a_graph_cannot_read_or_write_has_a_way_out():
+    def write(F: Any, x: Any) -> Any:
+        x[0] = 1
+        return x
+
+    for call, error, way_out in (
+        (lambda F, x: x[x > 2], IndexError, r"F.np._internal.boolean_mask\(x, mask\) one of booleans"),
+        (lambda F, x: x[None], IndexError, "None is F.np.expand_dims"),
+        (write, NotImplementedError, r"F.np.where\(mask, value, x\) makes a new one"),
+    ):
+        net = Called(call)
+        net.hybridize()
+        with pytest.raises(error, match=way_out):
+            net(np.array(X))
+    for call in (
+        lambda F, x: F.np._internal.boolean_mask(x[:, 0], x[:, 1] < 0),
+        lambda F, x: F.np.reshape(F.np.expand_dims(F.np.where(x > 2, x, 0), 0), -1)[2:5],
+    ):
+        net = Called(call)
+        net.hybridize()
+        assert net(np.array(X)).tolist() in ([4.0], [3.0, 4.0, 0.0])
