@@ -136,7 +136,8 @@ _LIKE = {int: SupportsIndex, float: SupportsFloat}
 
 def check_counts(sizes: Any, param: str, least: int = 1) -> tuple[int, ...]:
     """Return whole numbers, such as a shape, as a tuple. sizes: one number, or several. Raises CountError."""
-    several = sizes if isinstance(sizes, Iterable) and not isinstance(sizes, str) else (sizes,)
+    is_one = isinstance(sizes, str) or not isinstance(sizes, Iterable) or getattr(sizes, "ndim", 1) == 0
+    several = (sizes,) if is_one else sizes
     try:
         return tuple(check_count(size, param, least) for size in several)
     except CountError:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from symjax_nnvm.errors import NotASymbolError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import LEFT_OUT, value_to_text
@@ -140,11 +142,11 @@ def _build(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[str, str]
 
 def _param_text(key: str, value: object) -> str:
     """Return the text of a parameter. A dtype may be spelled in any of NumPy's ways: `f2`, `<i4`, `half`."""
-    if key == "dtype" and isinstance(value, str):
+    if key == "dtype" and isinstance(value, str | type | np.dtype):
         try:
             return dtype_name(value)
-        except ValueError:
-            return value  # which the parameter refuses, with what it takes
+        except ValueError:  # the parameter refuses it, and lists what it takes
+            return value if isinstance(value, str) else getattr(value, "__name__", str(value))
     return value_to_text(value)
 
 

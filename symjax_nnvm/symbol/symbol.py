@@ -353,8 +353,8 @@ class Symbol(Arithmetic, Fluent):
 
     def __repr__(self) -> str:
         if self._single_node() is not None:
-            return f"<Symbol {printable(str(self.name))}>"
-        return f"<Symbol group [{plain_list(entry.node.name for entry in self.outputs)}]>"
+            return f"<{type(self).__name__} {printable(str(self.name))}>"
+        return f"<{type(self).__name__} group [{plain_list(entry.node.name for entry in self.outputs)}]>"
 
     def _repr_html_(self) -> str:
         nodes = [node for node in post_order(self.outputs) if not node.is_variable]

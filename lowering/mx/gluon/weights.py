@@ -28,14 +28,14 @@ from lowering.mx.ndarray.array import (
     NUMPY,
     NDArray,
     current_dialect,
-    in_current_dialect,
     in_dialect,
     stored_as,
     zero_gradient,
 )
 from lowering.mx.ndarray.cells import StoredCell, stored_of
 from lowering.mx.ndarray.creation import stored_array
-from lowering.mx.util import is_np_shape
+from lowering.mx.numpy.new_arrays import array as numpy_array
+from lowering.mx.util import is_np_array, is_np_shape
 from symjax_nnvm.ir.casts import cast
 from symjax_nnvm.ir.types import dtype_name
 
@@ -465,7 +465,9 @@ class Constant(Parameter):
     """
 
     def __init__(self, name: str, value: Any):
-        value = self.value = value if isinstance(value, NDArray) else in_current_dialect(array(value))
+        if not isinstance(value, NDArray):
+            value = numpy_array(value) if is_np_array() else array(value)
+        self.value = value
 
         class Init(initializers.Initializer):
             """Fills an array with the value of the constant."""

@@ -33,7 +33,7 @@ _own = {
 globals().update(_own)
 _DISPATCHED.update(_own)
 _DISPATCHED.update({f"linalg.{name}": getattr(linalg, name) for name in linalg.__all__})
-for _name in ("histogram", "linalg.svd"):  # whose parameters and results are others than those of NumPy's
+for _name in ("histogram", "linalg.svd", "linspace", "logspace"):  # which are others than NumPy's
     del _DISPATCHED[_name]
 _leave_out(_own)
 _internal = _internal_of("mx.np", _EAGER)

@@ -164,9 +164,10 @@ def _require_numbers(start: Any, stop: Any, num: int, axis: int) -> None:
         raise DialectValueError("There are no fewer numbers than none", expected="num ≥ 0", got=num)
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: DType = np.float32, **kwargs: Any) -> Any:
+def eye(N: Any, M: Any = None, k: Any = 0, dtype: DType = np.float32, **kwargs: Any) -> Any:
     """Ones on diagonal k of a matrix (N, M)."""
     require_order(kwargs.pop("order", "C"))
+    N, M, k = (number.item() if isinstance(number, NDArray) else number for number in (N, M, k))
     if N < 0 or (M or 0) < 0:
         raise DialectValueError("negative dimensions are not allowed", got=f"N={N}, M={M}")
     return from_host(np.eye(N, M, k, _dtype(dtype)), kwargs.pop("ctx", None))

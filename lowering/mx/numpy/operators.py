@@ -47,7 +47,10 @@ class Operators(NamedTuple):
 
 
 def _invoked(name: str, *inputs: Any, **parameters: Any) -> Any:
-    """Return what an operator makes of arrays."""
+    """Return what an operator makes of arrays. As in MXNet a parameter may be the number of an array without axes."""
+    for key, value in parameters.items():
+        if isinstance(value, NDArray) and key != "out" and not value.shape:
+            parameters[key] = value.item()  # pyright: ignore[reportAttributeAccessIssue]
     return invoke(function_named(name), *inputs, **parameters)
 
 

@@ -376,8 +376,8 @@ def diag_indices_from(op: Operators, arr: Any) -> Any:
     return indices if op.symbolic else tuple(indices)
 
 
-def copy(op: Operators, a: Any, out: Any = None) -> Any:
-    """A copy of the array."""
+def copy(op: Operators, a: Any, out: Any = None, order: str = "C") -> Any:
+    """A copy of the array. order: changes nothing."""
     return op("_np_copy", a, out=out)
 
 

@@ -84,6 +84,7 @@ block = mx.gluon.nn.Dense(2)
 print(mx.__name__, mx.nd.__name__, mx.sym.__name__, mx.kv.__name__, mx.gluon.nn.__name__)
 values = [block, block.weight, block.params, mx.nd.ones(1), mx.sym.var("x"), mx.optimizer.SGD(), mx.metric.Accuracy()]
 values += [mx.init.One(), mx.cpu(), mx.gluon.nn.BatchNorm(), mx.io.NDArrayIter(mx.nd.ones(1)), mx.name.Prefix("a")]
+values += [mx.np.ones(1), mx.sym.var("x").as_np_ndarray()]
 print(*(f"{type(value).__module__}.{type(value).__name__}" for value in values), AlexNet.__module__)
 for module in [m for name, m in sys.modules.items() if name.startswith("lowering.mx")]:
     for cls in vars(module).values():
@@ -115,6 +116,8 @@ def test_modules_and_classes_say_mxnets_names_and_can_be_pickled(tmp_path: Path)
         "mxnet.gluon.nn.basic_layers.BatchNorm",
         "mxnet.io.io.NDArrayIter",
         "mxnet.name.Prefix",
+        "mxnet.numpy.ndarray",
+        "mxnet.symbol.numpy._Symbol",
         "mxnet.gluon.model_zoo.vision.alexnet",
     ]
 

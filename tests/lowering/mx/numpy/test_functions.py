@@ -67,6 +67,7 @@ OURS: dict[str, str] = {
             "np.nanpercentile(F32, 25, axis=0)",
             "np.nanquantile(F32, 0.25, axis=0)",
             "np.partition(F32, 1, axis=None)",
+            "onp.linspace(f1[0],5,3)",
         ),
         "NumPy's own result, today's of another dtype, form or order",
     ),

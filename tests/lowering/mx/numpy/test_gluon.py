@@ -41,11 +41,27 @@ def _net() -> _HybridNet:
 
 
 def test_a_constant_has_the_dialect_that_is_set_or_that_of_its_array():
-    for value, dialect in ([1.0, 2.0], np.ndarray), (np.ones(2), np.ndarray), (mx.nd.ones(2), mx.nd.NDArray):
+    whole = onp.ones(2, dtype="int32")
+    for value, dialect in (
+        ([1, 2], np.ndarray),
+        (whole, np.ndarray),
+        (np.ones(2), np.ndarray),
+        (mx.nd.ones(2), mx.nd.NDArray),
+    ):
         constant = gluon.Constant("c", value)
         constant.initialize()
         assert (type(constant.value), type(constant.data())) == (dialect, np.ndarray)
+        assert constant.data().dtype == ("int32" if value is whole else "float32")
         assert repr(constant).startswith("Constant c (shape=(2,), dtype=")
+
+
+def test_deviation_losses_have_a_batch_axis():
+    prediction, label = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]), np.ones((2, 3))
+    for loss in (gluon.loss.L1Loss(batch_axis=1), gluon.loss.L2Loss(weight=2.0, batch_axis=1)):
+        eager = loss(prediction, label)
+        loss.hybridize()
+        assert eager.tolist() == loss(prediction, label).tolist()
+        assert eager.shape == (3,)
 
 
 def test_a_hybrid_network_gives_the_same_arrays_in_both_ways_and_from_its_files(tmp_path: Path):
