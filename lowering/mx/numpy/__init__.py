@@ -20,6 +20,7 @@ from lowering.mx.numpy.multiarray import ndarray as ndarray
 from lowering.mx.numpy.operators import EAGER as _EAGER
 from lowering.mx.numpy.operators import bound as _bound
 from lowering.mx.numpy.operators import internal as _internal_of
+from lowering.mx.numpy.operators import missing as _missing
 
 FUNCTIONS = {**_elementwise.FUNCTIONS, **_axis_reductions.FUNCTIONS, **_rearranging.FUNCTIONS}
 """The functions that call operators, which `mx.sym.np` has, too."""
@@ -50,3 +51,15 @@ __all__ = [
     "float16", "float32", "float64", "inf", "int32", "int64", "int8", "linalg", "nan", "ndarray", "newaxis", "pi",
     "random", "uint8",
 ]  # fmt: skip
+
+_ELSEWHERE = {
+    "asarray": "np.array(x) makes a copy; x.as_np_ndarray() shows an array of mx.nd.",
+    "load": "npx.load reads files of arrays.",
+    "save": "npx.save writes files of arrays.",
+    "savez": "npx.save writes files of arrays, also of a dict of them.",
+}
+"""Name that NumPy has → what has it here."""
+
+
+def __getattr__(name: str) -> None:
+    raise _missing(__name__, name, __all__, _numpy, _ELSEWHERE.get(name, ""))

@@ -68,7 +68,9 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
     dialect = NUMPY
     _op = EAGER
     _operands = "an array of mx.np combines with such arrays and numbers: np.array(x) makes one."
-    _elsewhere: ClassVar[dict[str, str]] = {}
+    _elsewhere: ClassVar[dict[str, str]] = {
+        "fill": "Write x[:] = number.", "nbytes": "Write x.size * x.dtype.itemsize.",
+    }  # fmt: skip
 
     for _name, _function in {
         "iadd": "add", "isub": "subtract", "imul": "multiply", "itruediv": "true_divide", "imod": "mod",

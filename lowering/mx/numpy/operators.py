@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
@@ -18,7 +18,7 @@ from lowering.mx.compatibility.array_functions import after_own, like
 from lowering.mx.context import as_context
 from lowering.mx.ndarray.array import NUMPY, NDArray, in_dialect, invoke
 from lowering.mx.ndarray.creation import stored_array
-from symjax_nnvm.errors import NNVMError, SymbolTypeError, UnknownAttributeError
+from symjax_nnvm.errors import NNVMError, SymbolTypeError, UnknownFunctionError, did_you_mean
 from symjax_nnvm.ir.op import list_all_names
 from symjax_nnvm.symbol import function_named
 
@@ -117,6 +117,26 @@ def _of_operator(op: Operators, operator: str, name: str) -> Callable[..., Any]:
     return named
 
 
+def missing(owner: str, name: str, own: Iterable[str], numpys: Any = None, fix: str = "") -> UnknownFunctionError:
+    """The error for a name that a module of the dialect lacks, with the way out.
+
+    Args:
+        owner: the module.
+        name: the name.
+        own: the names that it has.
+        numpys: the module of NumPy's with functions of these names.
+        fix: the way out, where it is none of theirs.
+    """
+
+    def message() -> str:
+        ways = [fix or did_you_mean(name, own)]
+        if not fix and numpys is not None and name in dir(numpys):
+            ways.append(f"{numpys.__name__}.{name} is NumPy's: give it x.asnumpy(), and its result to np.array.")
+        return " ".join([f"module {owner!r} has no attribute {name!r}.", *filter(None, ways)])
+
+    return UnknownFunctionError(message)
+
+
 class Group:
     """Functions of operators as attributes, made when they are first used, and others.
 
@@ -129,7 +149,8 @@ class Group:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in self._names:
-            raise UnknownAttributeError(f"{self.__name__} has no function {name!r}", name=name)
+            lacks = f"{self.__name__} has no function {name!r}."
+            raise UnknownFunctionError(lambda: f"{lacks} {did_you_mean(name, dir(self))}".rstrip())
         function = _of_operator(self._op, f"{self._prefix}{name}", name)
         setattr(self, name, function)
         return function

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as _numpy
+
 from lowering.mx.numpy.distributions import FUNCTIONS as _FUNCTIONS
 from lowering.mx.numpy.operators import EAGER as _EAGER
 from lowering.mx.numpy.operators import bound as _bound
+from lowering.mx.numpy.operators import missing as _missing
 
 globals().update({name: _bound(function, _EAGER, name) for name, function in _FUNCTIONS.items()})
 
 __all__ = [*_FUNCTIONS]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> None:
+    fix = "mx.random.seed(n) begins all draws anew." if name == "seed" else ""
+    raise _missing(__name__, name, __all__, _numpy.random, fix)

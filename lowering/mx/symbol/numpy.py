@@ -12,6 +12,7 @@ from lowering.mx.numpy.decompositions import FUNCTIONS as _LINALG
 from lowering.mx.numpy.distributions import FUNCTIONS as _RANDOM
 from lowering.mx.numpy.operators import bound as _bound
 from lowering.mx.numpy.operators import internal as _internal_of
+from lowering.mx.numpy.operators import missing as _missing
 from lowering.mx.numpy_extension.functions import extension as _extension
 from lowering.mx.symbol.dialect import FUNCTIONS as _WITHOUT_INPUTS
 from lowering.mx.symbol.dialect import SYMBOLIC as _SYMBOLIC
@@ -30,3 +31,8 @@ npx = _extension("mx.sym.npx", _SYMBOLIC)
 
 _own = {**_of_symbols(_arrays.FUNCTIONS), **_WITHOUT_INPUTS}
 globals().update(_own)
+
+
+def __getattr__(name: str) -> None:
+    fix = f"mx.np.{name} needs numbers, which a graph does not have: call it outside of the network."
+    raise _missing(__name__, name, _own, fix=fix if name in _arrays.__all__ else "")

@@ -357,6 +357,28 @@ def test_functions_have_the_signatures_and_the_operators_behind_them():
         np._internal.boolean()
 
 
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda: np.nosuchsum, "has no attribute 'nosuchsum'.$"),
+        (
+            lambda: np.fmax,
+            r"Did you mean 'max' .* numpy.fmax is NumPy's: give it x.asnumpy\(\), and its result to np.array",
+        ),
+        (lambda: np.asarray, r"np.array\(x\) makes a copy"),
+        (lambda: np.ones(2).fill, r"Write x\[:\] = number"),
+        (lambda: np.random.seed, r"mx.random.seed\(n\) begins all draws anew"),
+        (lambda: np.random.poisson, "numpy.random.poisson is NumPy's"),
+        (lambda: np.linalg.invv, "Did you mean 'inv'"),
+        (lambda: npx.Convolution, "mx.npx has no function 'Convolution'. Did you mean 'convolution'"),
+        (lambda: mx.sym.np.nanmax, "mx.np.nanmax needs numbers, which a graph does not have"),  # pyright: ignore
+    ],
+)
+def test_names_that_are_missing_have_a_way_out(ask: Any, words: str):
+    with pytest.raises(AttributeError, match=words):
+        ask()
+
+
 ADDED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("np.median", "np.nanmean", "np.nansum", "np.nanstd", "np.nanvar"),
