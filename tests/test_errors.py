@@ -69,7 +69,7 @@ def test_nothing_is_suggested_for_what_nothing_is_like():
     assert closest("", ["conv"]) == closest("___", ["conv"]) == []
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_names_of_a_hostile_file_do_not_take_long():
     began = time.perf_counter()
     assert closest("a" * 4000, ["a" * 4000 + str(i) for i in range(1000)]) == []

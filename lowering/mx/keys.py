@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 
-from lowering.host.numpy_keys import folded_in, key_of_seed
+from lowering.host.numpy_keys import key_of_seed
 from lowering.mx.context import Context, as_context
 from symjax_nnvm.errors import ParamError
 
@@ -46,7 +46,8 @@ def seed(seed_state: int, ctx: Context | str | None = "all") -> None:
 
 def next_key() -> jax.Array:
     """A new PRNG key."""
-    return folded_in(*next_randomness())
+    seed, numbers = _keys.sequence
+    return key_of_seed(seed, next(numbers))
 
 
 def next_randomness() -> tuple[jax.Array, int]:

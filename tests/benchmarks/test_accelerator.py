@@ -21,7 +21,7 @@ def values(work: Work, outputs: object) -> np.ndarray:
     return np.array([sum(float(np.square(array).sum()) for array in arrays)]) if work.training else arrays[0]
 
 
-@pytest.mark.slow("compiles networks")
+@pytest.mark.nightly("compiles networks")
 @pytest.mark.parametrize(
     "work",
     # An LSTM by hand has one bias where the operator has two, and the step is another.

@@ -128,7 +128,7 @@ def test_the_encoder_by_hand_computes_what_the_symbol_does(pre_norm: bool):
     np.testing.assert_allclose(theirs, lowering.compile(net)({**values, "data": data})[0][0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow("computes much")
+@pytest.mark.nightly("computes much")
 def test_resnet18_by_hand_computes_what_the_symbol_does():
     net = mx.gluon.model_zoo.vision.resnet18_v1(prefix="resnet18_")(mx.sym.var("data"))
     arguments, _, states = net.infer_shape(data=(1, 3, 64, 64))

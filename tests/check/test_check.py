@@ -372,7 +372,7 @@ def test_the_given_symbol_is_not_touched():
     assert net.tojson() == before
 
 
-@pytest.mark.slow("computes much")
+@pytest.mark.nightly("thousands of nodes")
 def test_ten_times_the_nodes_take_about_ten_times_as_long():
     """Ten thousand take 0.5 s of a fast core."""
     seconds = []

@@ -266,7 +266,7 @@ def test_requests_one_after_the_other_without_waiting_are_all_answered(served: t
     assert got.count(b"200 OK") == got.count(b"[1.0,13.0,25.0]") == 20
 
 
-@pytest.mark.slow("computes much")
+@pytest.mark.nightly("computes much")
 def test_a_client_that_reads_no_answers_is_read_no_further(served: tuple[str, Any]):
     """What it may send is what the buffers of both sockets hold."""
     many = (HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY) * 500
@@ -310,7 +310,7 @@ STUCK = {
 }
 
 
-@pytest.mark.slow("starts processes")
+@pytest.mark.nightly("starts processes")
 @pytest.mark.skipif(sys.platform == "win32", reason="it is ended by a signal")
 def test_the_server_ends_without_a_traceback_though_clients_are_stuck(tmp_path: Path):
     nn.save_checkpoint(str(tmp_path / "net"), 0, NET, {"fc_weight": WEIGHT, "fc_bias": np.zeros(3, "float32")}, {})

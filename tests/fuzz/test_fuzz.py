@@ -148,7 +148,7 @@ raise SystemExit(__main__.main())
 """
 
 
-@pytest.mark.slow("starts processes")
+@pytest.mark.nightly("starts processes")
 @pytest.mark.parametrize(
     ("does", "said"),
     [

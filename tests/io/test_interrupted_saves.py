@@ -21,6 +21,7 @@ def process() -> Iterator[subprocess.Popen[str]]:
         yield started
 
 
+@pytest.mark.nightly("every case", but_one_in=6)
 @pytest.mark.slow("has many cases")
 @pytest.mark.xdist_group("interrupted saves")
 @pytest.mark.parametrize("name", with_jax)

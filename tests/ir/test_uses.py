@@ -70,7 +70,7 @@ def _seconds(length: int) -> float:
     return seconds
 
 
-@pytest.mark.slow("computes much")
+@pytest.mark.nightly("thousands of nodes")
 def test_a_long_chain_takes_time_in_proportion():
     small, large = min(_seconds(10_000) for _ in range(3)), _seconds(80_000)
     assert large < small * 8 * 3

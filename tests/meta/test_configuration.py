@@ -41,7 +41,7 @@ ONE_SIDE = {
 """Conditions of which no test can choose both sides → why."""
 
 
-@pytest.mark.slow("starts processes")
+@pytest.mark.nightly("starts processes")
 def test_both_sides_of_each_condition_are_entered(tmp_path: Path):
     outcomes = tmp_path / "outcomes.json"
     command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider", "-p", "tests.support.configuration"]

@@ -25,7 +25,7 @@ def example(monkeypatch: pytest.MonkeyPatch):
     return load
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_digits(example, capsys):
     assert example("digits").main(epochs=4) > 0.93
     printed = capsys.readouterr().out
@@ -33,7 +33,7 @@ def test_digits(example, capsys):
     assert "equal bit for bit" in printed
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_leave(example, capsys):
     assert example("leave").main(steps=60) > 0.8
     assert "def forward(params, data):" in capsys.readouterr().out
@@ -51,7 +51,7 @@ def test_lenet(example, capsys):
     assert "the exported model, loaded again" in capsys.readouterr().out
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_lenet_executor(example, capsys):
     assert example("lenet_executor").main(epochs=6) > 0.93
     assert "test accuracy" in capsys.readouterr().out
@@ -64,7 +64,7 @@ def test_char_lstm(example, capsys):
     assert "You may " in capsys.readouterr().out
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_fine_tune(example, capsys):
     assert example("fine_tune").main(epochs=3) > 0.85
     printed = capsys.readouterr().out
@@ -88,7 +88,7 @@ def test_data_parallel():
     assert "each device holds (64, 72) of fc0_weight (64, 576)" in printed
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_tensor_parallel():
     printed = printed_by("tensor_parallel", "--steps=30")
     assert "a device holds (64, 64) of up_weight" in printed

@@ -124,7 +124,7 @@ def test_text_of_nothing_but_containers():
     refuses(f'{{"nodes":[{"{}," * 1_000_000}{{}}],"arg_nodes":[],"heads":[]}}', "mostly brackets; got 10000")
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("thousands of nodes")
 def test_memory_of_a_large_file_is_less_than_ten_times_its_size():
     node = ', \n    {\n      "op": "relu", \n      "name": "relu%d", \n      "inputs": [[%d, 0, 0]]\n    }'
     nodes = "".join(node % (i, i) for i in range(10_000))

@@ -206,6 +206,7 @@ def test_what_the_reader_notes_in_a_message_no_file_can_say():
         np.testing.assert_array_equal(array, expected[name])
 
 
+@pytest.mark.nightly("reads large files")
 def test_sparse_weights_are_told_in_a_branch_too():
     indices = numpy_helper.from_array(np.asarray([0, 4], np.int64), "i")
     sparse = onnx.SparseTensorProto(values=numpy_helper.from_array(floats(2), "t"), indices=indices, dims=[2, 3])

@@ -327,6 +327,7 @@ def test_a_gradient_computes_no_step_again(kind: str):
     lowering.check_gradients(net, args, wrt=["fc_weight", "state"])
 
 
+@pytest.mark.nightly("every case", but_one_in=2)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("kind", GIVEN)
 def test_a_loop_that_is_mirrored_keeps_its_states_alone(kind: str):

@@ -212,7 +212,7 @@ def vmap_equals_a_loop(walk: Walk):
             assert_close(mapped[i][k], output, max(walk.case.rtol, 1e-5), f"output {i} of element {k}")
 
 
-@rung(every(), sampled=one, one_in=2)
+@rung(every(), sampled=one, one_in=4)
 def numpy_evaluates_what_xla_computes(walk: Walk):
     """Value, beside the gradient where there is one; a primitive that is left to the compiler has a reason in
     `COMPILED`."""

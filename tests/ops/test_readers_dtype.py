@@ -37,6 +37,7 @@ def made(op: str, **more: object) -> sym.Symbol:
     return getattr(sym, op)(**MADE[op], **more)
 
 
+@pytest.mark.nightly("every case", but_one_in=3)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 @pytest.mark.parametrize("op", MADE)
@@ -103,7 +104,7 @@ def test_their_gradients_are_verified_in_float64():
     assert report.ok
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_the_command_verifies_a_network_of_words_and_a_recurrent_layer(capsys: pytest.CaptureFixture[str]):
     prefix = GOLDENS.parent / "networks" / "gluon_lstm"
     options = ["--shape", "data=2,3", "--directions", "1", "--no-finite-differences"]
@@ -111,7 +112,7 @@ def test_the_command_verifies_a_network_of_words_and_a_recurrent_layer(capsys: p
     assert "agrees" in capsys.readouterr().out
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_they_train_in_bfloat16():
     net = sym.LinearRegressionOutput(load("lstm"), sym.Variable("label"), name="out")
     trainer = lowering.Trainer(net, optimizer="sgd", compute_dtype="bfloat16")

@@ -75,7 +75,7 @@ def test_each_region_is_judged_by_itself():
     assert ops(net) == ["transpose", LAST, "relu", "transpose", FIRST, "tanh"]
 
 
-@pytest.mark.slow("computes much")
+@pytest.mark.nightly("thousands of nodes")
 def test_regions_are_found_in_linear_time_and_nesting_depth():
     """A thousand separate convolutions and a chain of ten thousand readers: no recursion, no quadratic walk."""
     chain = conv(x, POINT)

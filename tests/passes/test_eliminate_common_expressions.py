@@ -75,7 +75,7 @@ def test_nodes_that_wait_for_different_nodes_are_not_merged() -> None:
     assert operators(merged(sym.Group([first, second]))) == ["e1", "s", "e2"]
 
 
-@pytest.mark.slow("computes much")
+@pytest.mark.nightly("thousands of nodes")
 def test_a_long_chain_takes_no_recursion() -> None:
     left, right = x, x
     for _ in range(20_000):

@@ -35,6 +35,7 @@ def unrolled(batch: int = 4) -> Symbol:
     return state
 
 
+@pytest.mark.nightly("every case", but_one_in=3)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("make", [flattened, unrolled])
 @pytest.mark.parametrize("n", [1, 2])

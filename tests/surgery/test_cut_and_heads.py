@@ -15,6 +15,7 @@ from tests.surgery.networks import arrays_for, classifier, outputs_of
 SHAPE = (2, 3, 6, 6)
 
 
+@pytest.mark.nightly("every case", but_one_in=3)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", ["fc1_output", "fc1", "bn1_output", "relu1", "data", "softmax"])
 def test_cut_computes_what_the_internal_output_is(name):
@@ -108,7 +109,7 @@ def test_replace_head_refuses_a_head_that_does_not_fit():
         nn.replace_head(classifier(), "fc1", lambda features: sym.FullyConnected(features, num_hidden=2, name="fc1"))
 
 
-@pytest.mark.slow("computes much")
+@pytest.mark.nightly("thousands of nodes")
 def test_a_long_chain_is_no_problem():
     net = sym.Variable("data")
     for i in range(30_000):

@@ -91,7 +91,7 @@ def test_outputs_that_need_a_label_fall_away_with_what_only_they_need():
     assert stripped.list_arguments() == ["data", "fc_weight", "fc_bias"]
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_ssd_like_training_symbol_gives_its_detections():
     anchors = sym.Variable("anchors")
     scores = sym.Reshape(sym.FullyConnected(X, num_hidden=12, name="cls"), shape=(0, 3, 4))

@@ -116,7 +116,7 @@ def test_shallow_copy_shares_nodes_but_not_the_list():
     assert twin.outputs is not net.outputs
 
 
-@pytest.mark.slow("computes much")
+@pytest.mark.nightly("thousands of nodes")
 def test_deep_chain_is_copied_and_printed_without_recursion():
     net = var("x")
     for _ in range(20_000):

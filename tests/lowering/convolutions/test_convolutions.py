@@ -203,7 +203,7 @@ def test_half_precision_is_summed_in_float32():
         assert np.abs(out - exact).max() < 2**-7 * np.abs(exact).max(), name
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_factors_made_before_give_the_same():
     with jax.enable_x64(True):
         g = GEOMETRIES["3×3"]

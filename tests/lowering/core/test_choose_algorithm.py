@@ -114,7 +114,7 @@ def test_a_rule_does_what_the_plan_says():
     np.testing.assert_array_equal(lowering.to_jax(net)(args)[0][0], expected[0][0])
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_without_the_stage_all_is_left_to_xla(monkeypatch: pytest.MonkeyPatch):
     net = branches()
     shapes = net.infer_shape(**SHAPES)[0]

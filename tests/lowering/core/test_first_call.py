@@ -21,6 +21,6 @@ assert callable(lowering.explain) and lowering.data is sys.modules["lowering.dat
 """
 
 
-@pytest.mark.slow("starts processes")
+@pytest.mark.nightly("starts processes")
 def test_what_a_server_does_not_use_is_loaded_when_it_is_asked_for():
     subprocess.run([sys.executable, "-c", _CODE], check=True)

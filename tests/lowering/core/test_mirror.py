@@ -272,7 +272,7 @@ def temporaries(net: sym.Symbol, shape: tuple[int, ...], mirror: Any) -> int:
     return analysis.temp_size_in_bytes
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("thousands of nodes")
 def test_blocks_of_a_deep_chain_need_a_third_of_the_memory():
     net = sym.sum(dense(sym.Variable("data"), layers=48, width=32))
     stored, blocks = (temporaries(net, (2048, 32), mirror) for mirror in ("off", "blocks"))
@@ -280,7 +280,7 @@ def test_blocks_of_a_deep_chain_need_a_third_of_the_memory():
     assert blocks < stored / 3
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_mirroring_a_residual_network_saves_memory():
     net = residual(sym.Variable("data"))
     stored, mirrored, blocks = (temporaries(net, (64, 3, 16, 16), m) for m in ("off", "do_mirror", "blocks"))

@@ -58,7 +58,7 @@ def steps(net: sym.Symbol, shape: tuple[int, ...], values: Any, req: str, **plac
     return (outputs, grads, {name: np.asarray(state) for name, state in executor.aux_dict.items()}), executor
 
 
-@pytest.mark.nightly("every network", but_one_in=2)
+@pytest.mark.nightly("every network", but_one_in=4)
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("req", ["write", "add"])
 def test_groups_run_where_they_are_and_compute_the_same(name: str, req: str):

@@ -20,6 +20,8 @@ def test_the_key_of_a_seed_is_jaxs(seed: int, wide: bool):
         ours, jaxs = key_of_seed(seed), jax.random.key(seed)
         assert ours.dtype == jaxs.dtype
         np.testing.assert_array_equal(jax.random.key_data(ours), jax.random.key_data(jaxs))
+        folded, jaxs = key_of_seed(seed, 2**32 - 2), jax.random.fold_in(jaxs, 2**32 - 2)
+        np.testing.assert_array_equal(jax.random.key_data(folded), jax.random.key_data(jaxs))
 
 
 @pytest.mark.parametrize("number", [0, 1, 2**31, 2**32 - 1])
@@ -35,7 +37,7 @@ def test_keys_of_other_generators_are_left_to_jax():
     key = jax.random.key(3, impl="rbg")
     assert folded_in(key, 1).dtype == key.dtype
     with jax.default_prng_impl("rbg"):
-        assert key_of_seed(3).dtype == key.dtype
+        assert key_of_seed(3).dtype == key_of_seed(3, 1).dtype == key.dtype
 
 
 def test_first_values_are_jaxs_numbers_and_compile_nothing():

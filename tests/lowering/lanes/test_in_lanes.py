@@ -192,6 +192,7 @@ def by_grad_fn(compiled: bool) -> tuple[dict[str, Any], list[str]]:
     return {**grads, "outputs": outputs[0]}, [*lowering.explain(grad).ways]
 
 
+@pytest.mark.nightly("every case", but_one_in=2)
 @pytest.mark.slow("compiles networks for each lane")
 @pytest.mark.parametrize(
     ("door", "count", "meets"),

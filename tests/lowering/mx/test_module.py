@@ -580,6 +580,7 @@ def test_what_is_odd_is_warned_of():
         _bound().init_params()
 
 
+@pytest.mark.nightly("every case", but_one_in=2)
 @pytest.mark.slow("computes much")
 @pytest.mark.parametrize("kept", [2, 128])
 def test_what_was_bound_for_other_shapes_is_bounded(kept: int, monkeypatch: pytest.MonkeyPatch):

@@ -446,7 +446,7 @@ def test_in_the_body_of_a_loop(told: type[_Told]):
     assert ex.grad_dict["data"].asnumpy().tolist() == [[0, 2], [4, 6], [8, 10]]  # pyright: ignore
 
 
-@pytest.mark.slow("starts processes")
+@pytest.mark.nightly("starts processes")
 def test_it_ends_when_programs_wait_for_it():
     ran = warm.run(["-m", "tests.lowering.mx.custom_script"])
     assert (ran.returncode, ran.stdout.split()) == (0, ["module", "fit", "modules", "jit", "threads", "predictor"]), (

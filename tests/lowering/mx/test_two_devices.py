@@ -53,6 +53,7 @@ COMPUTED = {  # numbers, context, devices
 }
 
 
+@pytest.mark.nightly("every case", but_one_in=2)
 @pytest.mark.slow("starts processes")
 @pytest.mark.parametrize("what", REFUSED)
 def test_arrays_of_two_devices_are_refused(told: dict[str, Any], what: str):

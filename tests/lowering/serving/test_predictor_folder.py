@@ -76,7 +76,7 @@ def killed(at: int, action: Callable[[], Any]) -> bool:
     return code == 9
 
 
-@pytest.mark.slow("starts processes")
+@pytest.mark.nightly("kills processes")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 @pytest.mark.filterwarnings("ignore:os.fork")
 @pytest.mark.parametrize(

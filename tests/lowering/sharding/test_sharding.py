@@ -25,7 +25,7 @@ def test_on_eight_devices(check):
         check()
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_a_mesh_of_one_device_compiles_to_the_same_program():
     model = resnet((1,), 2, 16, 4)
     rng = np.random.default_rng(0)
@@ -64,7 +64,7 @@ except LoweringError as error:
 """
 
 
-@pytest.mark.slow("starts processes")
+@pytest.mark.nightly("starts processes")
 def test_two_processes_predict_a_data_set_in_order():
     with socket.socket() as free:
         free.bind(("localhost", 0))

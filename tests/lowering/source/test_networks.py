@@ -91,6 +91,7 @@ def test_what_calls_share_is_a_default_unless_it_has_an_open_size():
         well_formed(source)
 
 
+@pytest.mark.nightly("every case", but_one_in=2)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize(("cell", "most"), [("LSTMCell", 125), ("GRUCell", 115), ("RNNCell", 95)])
 def test_the_steps_of_an_unrolled_network_are_a_loop(child: Child, cell: str, most: int):

@@ -15,7 +15,7 @@ ROUNDING = {"float64": (1e-14, 1e-12), "float32": (1e-6, 1e-4), "bfloat16": (2**
 digits in BatchNorm of a few numbers: of bfloat16's nearly all."""
 
 
-@pytest.mark.nightly("every kind of network", but_one_in=6)
+@pytest.mark.nightly("every kind of network", but_one_in=15)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_network_in_mxnets_files_is_the_same_function(child: Child, name: str):
     for dtype, (values, gradients) in ROUNDING.items():
@@ -25,7 +25,7 @@ def test_a_network_in_mxnets_files_is_the_same_function(child: Child, name: str)
             assert gradients is None or found.gradients <= gradients, (dtype, is_train, found)
 
 
-@pytest.mark.slow("prints every network")
+@pytest.mark.nightly("prints every network")
 def test_modules_are_as_ruff_has_them():
     for name in NAMES:
         net, args, aux = nn.load_checkpoint(NETWORKS / name, 0)

@@ -61,6 +61,7 @@ SERIES = [
 ]
 
 
+@pytest.mark.nightly("kills processes")
 @pytest.mark.parametrize(("kills", "epochs"), SERIES)
 def test_a_run_killed_many_times_ends_with_the_same_bits(kills: int, epochs: int, tmp_path: Path):
     log, different = kill_many_times(kills=kills, epochs=epochs, folder=tmp_path, seed=0)
@@ -71,7 +72,7 @@ def test_a_run_killed_many_times_ends_with_the_same_bits(kills: int, epochs: int
     assert "exit code 0" in log[-1]
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 @pytest.mark.usefixtures("compiled_fully")
 def test_an_interruption_in_the_middle_of_an_epoch_leaves_no_trace(tmp_path: Path):
     expected = train(2, None, 1)

@@ -42,7 +42,7 @@ def process(*words: object) -> Iterator[subprocess.Popen[str]]:
         started.communicate()
 
 
-@pytest.mark.slow("starts processes")
+@pytest.mark.nightly("starts processes")
 def test_a_folder_that_became_read_only_ends_the_process_with_one_error(tmp_path: Path):
     """And a save of a process that ends is finished before."""
     folder, other = tmp_path / "run", tmp_path / "other"

@@ -106,6 +106,7 @@ def test_callbacks_hear_of_steps_and_epochs_and_can_stop_the_run():
     assert heard == [(0, 0, 1), (0, 1, 2), (0, 2, 3), (0, 3, 4), (1, 0, 5), (1, 1, 6), (1, 2, 7), (1, 3, 8)]
 
 
+@pytest.mark.nightly("every case", but_one_in=2)
 @pytest.mark.slow("compiles")
 @pytest.mark.usefixtures("compiled_fully")
 @pytest.mark.parametrize("stop", [3, 4])

@@ -46,7 +46,7 @@ def assert_same(found: lowering.Trainer, wanted: lowering.Trainer, rtol: float =
             np.testing.assert_allclose(left, right, rtol=rtol, atol=rtol * scale, err_msg=name)
 
 
-@pytest.mark.nightly("every network", but_one_in=4)
+@pytest.mark.nightly("every network", but_one_in=8)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_mesh_computes_what_one_device_does(name: str) -> None:
@@ -60,7 +60,7 @@ def test_a_mesh_computes_what_one_device_does(name: str) -> None:
 
 
 @pytest.mark.slow("compiles")
-@pytest.mark.nightly("all update by the same program", but_one_in=6)
+@pytest.mark.nightly("all update by the same program", but_one_in=12)
 @pytest.mark.usefixtures("compiled_fully")  # powers of float32 numbers and draws differ in their last bits
 @pytest.mark.parametrize("name", list_optimizers())
 def test_every_optimiser_updates_its_part(name: str) -> None:
@@ -91,7 +91,7 @@ def test_what_a_step_can_do_it_does_on_a_mesh(feature: str) -> None:
         assert_same(trained(mlp(), arrays, mesh=mesh(), sharding="fsdp", **options), wanted)
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_half_precision_on_a_mesh() -> None:
     arrays = {name: value.astype(np.float32) for name, value in batch((12,)).items()}
     wanted = trained(mlp("float32"), arrays, compute_dtype="bfloat16")

@@ -128,7 +128,7 @@ def test_cards_say_half_of_products_alone_and_either_of_what_works_in_every_dtyp
     }
 
 
-@pytest.mark.slow("computes much")
+@pytest.mark.nightly("thousands of nodes")
 def test_a_long_chain_is_linear_and_does_not_recurse():
     net = sym.Variable("data")
     for _ in range(20000):

@@ -202,7 +202,7 @@ def values(net: sym.Symbol) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray
     return args, aux
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 @pytest.mark.parametrize("transform", [lambda f: f, jax.jit], ids=["plain", "jit"])
 def test_a_convolutional_network_trains_without_autodiff(poisoned: None, transform):
     net = convolutional_network()

@@ -176,6 +176,7 @@ def test_a_projection_agrees_with_both_witnesses_and_counts_what_it_moves():
         assert row.fd == pytest.approx(row.ours, rel=1e-5)
 
 
+@pytest.mark.nightly("every case", but_one_in=2)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", ["wrong_cube", "nearly_cube"])
 def test_a_projection_catches_one_wrong_gradient_among_larger_ones(name: str):

@@ -120,7 +120,7 @@ def test_half_of_a_tensor_at_exactly_0_is_no_difference(check):
     assert all(row.fd_rel is not None for row in report.rows)
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 @pytest.mark.parametrize("check", [check_gradients, IN_PROJECTION])
 def test_a_kink_that_no_point_leaves_counts_as_it_is_and_all_else_is_compared(check):
     x = sym.Variable("x")
@@ -225,7 +225,7 @@ def test_a_wrong_gradient_of_an_operator_with_a_kink_is_no_kink():
 # -- deliberate ones -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_a_gradient_that_stops_on_purpose_is_named_as_deliberate():
     case = next(case for _, case in ladder.all_cases() if case.op == "_contrib_MultiBoxDetection")
     args = {f"in{i}": value for i, value in enumerate(case.values())}
@@ -239,7 +239,7 @@ def test_a_gradient_that_stops_on_purpose_is_named_as_deliberate():
     assert line in str(report)
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_straight_through_estimators_are_deliberate_and_the_rest_is_compared():
     x = sym.Variable("x")
     net = sym.contrib.round_ste(3 * x, name="ste") * sym.exp(x)

@@ -186,7 +186,7 @@ def test_lighting_is_normal_along_three_directions():
     assert np.allclose(numbers.mean(1), 0, atol=0.015)
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_a_jitter_changes_in_any_order_what_it_is_told_to():
     only = {"brightness": 0.0, "contrast": 0.0, "saturation": 0.0, "hue": 0.0}
     bright = drawn(OPS.random_color_jitter(X, **{**only, "brightness": 0.5}), 500)

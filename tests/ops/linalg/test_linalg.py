@@ -48,6 +48,7 @@ SYMMETRIC = {
 }
 
 
+@pytest.mark.nightly("every case", but_one_in=6)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("op", SYMMETRIC)
 @pytest.mark.parametrize("shape", [(3, 3), (2, 1, 3, 3)])

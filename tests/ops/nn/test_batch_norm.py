@@ -170,7 +170,7 @@ def test_inference_is_one_multiply_and_one_add_an_element():
     assert sorted(full) == ["add", "mul"]
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("a third order")
 def test_batch_norm_is_differentiable_three_times_in_both_modes():
     args, aux = state(2, np.float64)
     args["data"] = np.random.RandomState(0).randn(4, 2)

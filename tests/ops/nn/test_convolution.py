@@ -131,7 +131,7 @@ def test_channels_last_is_channels_first_with_its_axes_moved(group: int):
         assert_close(np.moveaxis(ours, -1, 1) if ours.ndim > 1 else ours, grad, 1e-12, name)
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("a third order")
 def test_convolution_is_differentiable_three_times():
     x, w = sym.Variable("data"), sym.Variable("w")
     net = sym.tanh(sym.Convolution(x, w, kernel=(2,), num_filter=2, stride=(2,), no_bias=True))
@@ -186,6 +186,7 @@ def test_a_network_compiles_to_what_jax_makes_of_the_same_network_by_hand():
     assert ours <= theirs
 
 
+@pytest.mark.nightly("every case", but_one_in=2)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("groups", [4, 2])
 def test_grouped_convolution_is_one_rule_with_two_forms(groups: int):

@@ -417,7 +417,7 @@ def test_long_windows_that_overlap_are_reduced_by_doubling(pool_type: str, seed:
     np.testing.assert_allclose(found[0, 0], expected, rtol=2e-4, atol=1e-4)
 
 
-@pytest.mark.slow("computes much")
+@pytest.mark.nightly("computes much")
 def test_large_windows_over_large_images_take_no_longer_than_their_elements():
     """One number for each element of each window took half a minute."""
     run = lowering.compile(sym.Pooling(sym.Variable("x"), kernel=(1000, 1000)))

@@ -100,6 +100,7 @@ def test_impossible_parameters_are_refused(mode: str, params: dict[str, Any], wo
 # -- sequence lengths, clipping --------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly("every case", but_one_in=2)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("mode", ["lstm", "gru"])
 def test_sequence_lengths_work_on_the_cpu(mode: str):
@@ -168,7 +169,7 @@ def test_one_layer_drops_nothing_and_needs_no_key():
     assert evaluated(lowering.to_jax(symbol, is_train=True), args)[0][0].shape == (3, 2, 2)
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_dropping_all_leaves_the_upper_layer_its_state():
     symbol = rnn("rnn_tanh", num_layers=2, p=1.0)
     args = draw(symbol, data=(3, 2, 2))
@@ -181,7 +182,7 @@ def test_dropping_all_leaves_the_upper_layer_its_state():
 # -- gradients -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("a third order")
 def test_the_third_order_is_right():
     """d/dx of <u, d/dx <v, d/dx <y, RNN>>>: directions nest to any depth."""
     symbol = rnn("gru", state_size=1)
@@ -221,6 +222,7 @@ def test_a_gradient_is_one_scan_forward_and_one_back():
     assert (inside, len(outside)) == ([1, 1], 4)
 
 
+@pytest.mark.nightly("every case", but_one_in=3)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("mode", "params"),

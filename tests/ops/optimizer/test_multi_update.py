@@ -58,6 +58,7 @@ def test_shapes_follow_from_the_weights(row: MultiUpdateSchema):
     assert outputs == list(SHAPES)
 
 
+@pytest.mark.nightly("every case", but_one_in=2)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("row", UPDATES, ids=lambda row: row.name)
 def test_many_weights_are_updated_as_one_by_one(row: MultiUpdateSchema):

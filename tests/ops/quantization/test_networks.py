@@ -102,6 +102,7 @@ def test_ranges_and_arrays_of_other_kinds_are_told():
         sym.contrib.quantized_batch_norm(sym.Variable("x")).infer_type(x="int8")
 
 
+@pytest.mark.nightly("every case", but_one_in=2)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize(("dtype", "most"), [("int8", -128), ("uint8", 255)])
 def test_the_greatest_products_have_exact_sums(dtype: str, most: int):

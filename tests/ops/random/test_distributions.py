@@ -24,6 +24,7 @@ N = 100_000
 NAMES = [row.name for row in DISTRIBUTIONS]
 
 
+@pytest.mark.nightly("draws much")
 def test_the_probability_by_which_poisson_draws_are_taken_or_rejected():
     with jax.enable_x64(True):
         k, rate = jnp.arange(400.0)[:, None], jnp.asarray([10.0, 10.5, 33.3, 100.0, 300.0])
@@ -132,6 +133,7 @@ def test_negative_binomial_masses():
         assert_masses(row, negative_binomial_masses(k, p))
 
 
+@pytest.mark.nightly("draws much")
 def test_generalized_negative_binomial_masses():
     masses = negative_binomial_masses(1 / 0.4, 1 / (1 + 0.4 * 3))
     assert_masses(numbers("generalized_negative_binomial", mu=3, alpha=0.4), masses)

@@ -139,7 +139,7 @@ def test_first_classes_have_the_documented_distribution():
     np.testing.assert_array_equal(trials, np.ones(N))
 
 
-@pytest.mark.slow("computes much")
+@pytest.mark.nightly("computes much")
 def test_pairs_are_drawn_without_replacement_in_order():
     p = zipfian(4)
     classes, trials = unique(4, (N, 2))
@@ -152,14 +152,14 @@ def test_pairs_are_drawn_without_replacement_in_order():
     assert abs(trials.mean() - expected) < 5 * trials.std() / math.sqrt(N)
 
 
-@pytest.mark.slow("computes much")
+@pytest.mark.nightly("computes much")
 def test_all_classes_are_found_and_counted():
     classes, trials = unique(40, (50, 40))
     np.testing.assert_array_equal(np.sort(classes, 1), np.broadcast_to(np.arange(40), (50, 40)))
     assert (trials >= 40).all()
 
 
-@pytest.mark.slow("computes much")
+@pytest.mark.nightly("computes much")
 def test_long_lists_reach_their_rare_classes():
     (classes, _) = unique(2**31 - 1, (1, 4000))
     assert len(set(classes[0].tolist())) == 4000

@@ -110,7 +110,7 @@ def test_the_record_is_exact_in_half_precision():
     assert np.flatnonzero(np.asarray(grads["x"])[:, 0]).tolist() == [n - 1]
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_suppression_of_many_axes_is_that_of_each_batch():
     data = Detections((2, 2, 6, 6)).draw(np.random.RandomState(1))
     function = jax.jit(lowering.to_jax(sym._contrib_box_nms(X, overlap_thresh=0.2)))

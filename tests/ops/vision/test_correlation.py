@@ -96,7 +96,7 @@ def test_displacements_of_long_rows_at_once_are_those_one_by_one(
         assert_close(at_once, one_by_one, 1e-5, "displacements")
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_a_neighbourhood_of_thousands_compiles_in_no_time():
     """Each displacement of a row was a slice of the program, which XLA took a tenth of a second to compile."""
     start = time.process_time()

@@ -58,14 +58,14 @@ def test_the_best_anchor_of_an_object_counts_at_any_overlap():
     assert targets(label)[2].tolist() == [[0, 0, 1, 0]]
 
 
-@pytest.mark.slow("computes much")
+@pytest.mark.nightly("computes much")
 def test_mended_mining_takes_what_there_is():
     """Three negatives are wanted for each of the two positives, and two anchors are left."""
     assert targets(negative_mining_ratio=3.0)[2].tolist() == [[3, 3, 0, 0]]
     assert targets(negative_mining_ratio=0.5)[2].tolist() == [[3, 3, 0, -1]]
 
 
-@pytest.mark.slow("computes much")
+@pytest.mark.nightly("computes much")
 def test_minimum_negative_samples_is_without_effect():
     few = targets(negative_mining_ratio=0.5, minimum_negative_samples=2)
     assert few[2].tolist() == [[3, 3, 0, -1]]
@@ -79,7 +79,7 @@ def test_detections_of_a_class_suppress_each_other():
     np.testing.assert_allclose(rows[:, 1], [0.9, 0.8, 0.7, 0.6])
 
 
-@pytest.mark.slow("computes much")
+@pytest.mark.nightly("computes much")
 def test_background_id_is_without_effect():
     prob = [[0.1] * 4, [0.8, 0.9, 0.2, 0.3], [0.1, 0, 0.7, 0.6]]
     np.testing.assert_array_equal(detections(prob, background_id=1), detections(prob))
@@ -93,6 +93,7 @@ def test_rows_past_nms_topk_keep_the_order_of_anchors():
     np.testing.assert_allclose(rows[:, 1], [0.9, 0.6, 0.7, 0.9])
 
 
+@pytest.mark.nightly("every case", but_one_in=2)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_is_worked_on_in_float32(dtype):

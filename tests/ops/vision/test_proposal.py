@@ -39,7 +39,7 @@ def test_proposals_repeat_where_few_are_left():
     assert scores[0] == np.float32(0.4)
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles")
 def test_padding_and_small_boxes_come_last():
     _, scores = proposals([0.1, 0.4, 0.3, 0.2], (16.0, 8.0, 1.0), threshold=1.0, rpn_post_nms_top_n=4)
     np.testing.assert_allclose(scores[:, 0], [0.3, 0.1, -1, -1])

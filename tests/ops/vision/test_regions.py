@@ -101,7 +101,7 @@ def test_offsets_of_classes_that_do_not_share_out_the_channels_are_refused():
         net.infer_shape(data=(1, 3, 5, 5), rois=(2, 5), pool_trans=(2, 4, 2, 2))
 
 
-@pytest.mark.nightly("every operator", but_one_in=2)
+@pytest.mark.nightly("every operator", but_one_in=4)
 @pytest.mark.parametrize("op", FORMS)
 def test_a_region_of_no_image_gives_zeros_and_receives_nothing(op: str):
     rng = np.random.RandomState(0)
@@ -180,11 +180,13 @@ def adjoint(net: sym.Symbol, data: np.ndarray, rois: np.ndarray) -> None:
         assert_close(np.sum(grads["data"] * data), np.sum(out * g), 1e-11, "inner product")
 
 
+@pytest.mark.nightly("computes much")
 def test_rotated_regions_with_adaptive_samples_have_the_transpose_for_a_gradient():
     rois = np.asarray([[0, 4, 3, 6, 3, 30], [1, 2, 2, 9, 1, -75], [0, 3, 3, 0, 0, 10.0]])
     adjoint(pooled("_contrib_RROIAlign"), np.random.RandomState(0).randn(2, 3, 6, 7), rois)
 
 
+@pytest.mark.nightly("computes much")
 def test_a_ratio_of_0_is_adaptive_with_its_gradient():
     rois = np.asarray([[0, 0.5, 1, 5, 4.5], [1, 2, 2, 6, 5.5]])
     for ratio in (0, -1):
@@ -192,6 +194,7 @@ def test_a_ratio_of_0_is_adaptive_with_its_gradient():
         adjoint(net, np.random.RandomState(0).randn(2, 3, 6, 7), rois)
 
 
+@pytest.mark.nightly("computes much")
 def test_adaptive_samples_are_as_many_as_asked_for():
     """ceil(size of a bin) samples, whether counted from the region or given."""
     data = np.random.RandomState(0).randn(1, 1, 12, 12)
@@ -207,6 +210,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return lambda: monkeypatch.setattr(regions, "_CHUNK", 64)
 
 
+@pytest.mark.nightly("every case", but_one_in=2)
 @pytest.mark.parametrize("op", ["_contrib_ROIAlign", "_contrib_PSROIPooling"])
 def test_long_lists_of_regions_are_pooled_in_turn(op: str, small_chunks: Callable[[], None]):
     rng = np.random.RandomState(0)

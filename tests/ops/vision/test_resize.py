@@ -162,6 +162,7 @@ LINEAR = [
 ]
 
 
+@pytest.mark.nightly("every case", but_one_in=5)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize(("op", "params"), LINEAR)
 def test_a_sparse_matrix_gives_what_a_dense_one_gives(monkeypatch: pytest.MonkeyPatch, op: str, params: dict[str, Any]):

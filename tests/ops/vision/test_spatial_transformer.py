@@ -106,7 +106,7 @@ def test_what_does_not_fit_is_named(symbol, shapes, words):
     assert all(word in str(error.value) for word in (*words, "'n'")), str(error.value)
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("a third order")
 def test_third_order_gradients_exist():
     """Samples are linear in x and in y: the third derivative of dx dy exists and that of dx dx is zero."""
     symbol = sym.BilinearSampler(X, G)

@@ -268,7 +268,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow("starts processes")
+@pytest.mark.nightly("starts processes")
 def test_a_script_spawns_processes(tmp_path: Path):
     (tmp_path / "script.py").write_text(SPAWNING)
     ended = run(tmp_path, "-m", "lowering.mx", "script.py", "a")

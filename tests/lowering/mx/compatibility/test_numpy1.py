@@ -250,7 +250,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return warm.run(arguments, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 
-@pytest.mark.slow("starts processes")
+@pytest.mark.nightly("starts processes")
 def test_the_runner_gives_names_back_to_a_script_and_to_processes_that_it_spawns(tmp_path: Path):
     (tmp_path / "script.py").write_text(SCRIPT)
     ended = run(tmp_path, "-m", "lowering.mx", "script.py", "a")

@@ -272,7 +272,7 @@ def test_a_thread_reads_the_losses_while_another_steps():
     _assert_close(run.values(), expected.values())
 
 
-@pytest.mark.slow("computes much")
+@pytest.mark.nightly("computes much")
 def test_a_thread_waits_for_all_while_another_steps():
     run, errors, stop = Run("adam", learning_rate=0.1), [], threading.Event()
 

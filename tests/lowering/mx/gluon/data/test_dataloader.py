@@ -152,7 +152,7 @@ def test_a_loop_that_is_left_early_makes_no_more_batches():
     assert len(made) < 152
 
 
-@pytest.mark.slow("computes much")
+@pytest.mark.nightly("computes much")
 def test_the_iterator_keeps_its_loader_and_threads_end_with_it():
     loader = DataLoader(mx.nd.ones((5,)), 2, num_workers=1, batchify_fn=lambda samples: samples)
     assert loader._worker_pool is not None
