@@ -24,6 +24,7 @@ from lowering.host.evaluator import Evaluator, evaluator_of
 from lowering.host.open_sizes import OpenTraces, trace
 from lowering.host.placed import owned, placed
 from lowering.host.primitives import NotEvaluated, is_key, is_threefry
+from lowering.host.quick_calls import excess_of_quick_calls
 from lowering.xla.compile_options import forget_note_of_jax, is_of_memory, jit, options_for, too_large, wait_for_memory
 from lowering.xla.program_bound import Forgets, Kept, bytes_of_plan, jitted
 from symjax_nnvm.errors import CallError, NNVMError, refuse_unknown
@@ -38,7 +39,7 @@ for each equation (jaxlib 0.10.2). Programs of 1, 8, 36 and 58 equations: 45, 50
 _PRICES = {
     **dict.fromkeys(("scan", "while"), 150_000.0),
     **dict.fromkeys(("random_fold_in", "random_split"), 60_000.0),
-    "conv_general_dilated": 130_000.0,
+    "conv_general_dilated": 200_000.0,
     "random_bits": 250_000.0,
 }
 """Microseconds that compiling one of these takes. A GRU of two layers with dropout takes 0.85 s, its gradient 1.6."""
@@ -52,13 +53,14 @@ Processor seconds of a small network's training, a sixteenth of all and a quarte
 1.12 and 1.19, 1,000 steps 2.2 and 2.7. A user who makes only three steps with a large network saves compiling, which
 costs six times as much."""
 
-_QUICK_CALLS = 4
-"""The number of calls of a quickly compiled program before it is compiled fully: somebody who looks at results makes
-few, training makes thousands."""
-
 _LONG = 500_000.0
-"""Microseconds: where NumPy cannot evaluate a program that takes so long to compile, it is compiled quickly first. The
-gradient of a Faster R-CNN before its CustomOp: 17 s by this estimate, 47 s by the clock."""
+"""Microseconds: a program that takes so long to compile is compiled quickly before, when NumPy may not evaluate it any
+more, and fully when its calls have cost the whole price. A step of LeNet with 64 images: NumPy 0.2 s; compiled quickly
+in 0.1 s, 0.09; fully in 1.3 to 2.3 s, 0.04."""
+
+_FEWEST, _MOST = 4, 64
+"""The most calls of a quickly compiled program before it is compiled fully: of one that takes less long, and of
+others."""
 
 _LARGE = 1 << 25
 """Elements of results whose computation is waited for."""
@@ -130,20 +132,23 @@ class Account(Kept):
         return _SHARE_OF_SMALL * min(self.price, _SMALL) + _SHARE * max(0.0, self.price - _SMALL)
 
     @property
-    def is_due(self) -> bool:
-        """Whether compiling pays."""
-        return self.spent >= self.limit > 0
+    def last(self) -> float:
+        """Microseconds that are spent before compiling fully."""
+        return self.price if self.price >= _LONG else self.limit
 
-    def count_quick(self) -> None:
-        """Count a call of a program that is compiled quickly: some of these reach the limit."""
+    @property
+    def is_due(self) -> bool:
+        """Whether compiling fully pays."""
+        return self.spent >= self.last > 0
+
+    def count_quick(self, excess: float) -> None:
+        """Count a call of a program that is compiled quickly. excess: the microseconds by which it is slower."""
         self.price = self.price or _SMALL
-        self.spent += self.limit / _QUICK_CALLS
+        self.spent += max(excess, self.last / (_MOST if self.price >= _LONG else _FEWEST))
 
     def __str__(self) -> str:
-        share = f"{self.spent / self.limit:.0%}" if self.limit else "nothing"
-        return (
-            f"compiled when first calls have cost {self.limit / 1e6:.2g} s more than compiled ones, now {share} of it"
-        )
+        share = f"{self.spent / self.last:.0%}" if self.last else "nothing"
+        return f"compiled when first calls have cost {self.last / 1e6:.2g} s more than compiled ones, now {share} of it"
 
 
 Compile = Callable[..., Callable[..., Any]]
@@ -229,17 +234,17 @@ class Staged:
             if way is not None and way.fits and (self._accounts is not None or way.is_affordable):
                 return way
             signature.is_evaluated, signature.evaluated = False, None
-            signature.is_quick = way is None and signature.account.price >= _LONG
+            signature.is_quick = signature.account.price >= _LONG and not self._few
         return self._quick_or_full(signature, signature.is_quick or not evaluates)
 
     def _quick_or_full(self, signature: _Signature, begins_quickly: bool) -> Callable[..., Any]:
         """Return what runs a call that is not evaluated. begins_quickly: the first are compiled quickly."""
         if self._accounts is not None:
             for account in self._accounts:
-                account.count_quick()
+                account.count_quick(signature.excess)
             return self._in_full
         if begins_quickly and not signature.account.is_due:
-            signature.account.count_quick()
+            signature.account.count_quick(signature.excess)
             return self._quick
         signature.account.bytes = 0  # the plan's
         options = {} if signature.options is None else {"compiler_options": signature.options}
@@ -281,6 +286,7 @@ class Staged:
         price += sum(_PRICES.get(name, _AN_EQUATION) for name in primitives)
         if self._few and _SLOWER.isdisjoint(primitives):
             signature.options = options_for("cpu", few=True)
+        signature.excess = excess_of_quick_calls(jaxpr)
         signature.is_large = any(math.prod(out.aval.shape) > _LARGE for out in jaxpr.outvars)
         accounts = [signature.account] if self._accounts is None else self._accounts
         for account in accounts:
@@ -296,13 +302,15 @@ class Staged:
 
 class _Signature:
     """Holds what one signature runs by. account: of its programs' bytes, and of its calls if it has its own.
-    is_evaluated: its next call may be. is_quick: NumPy cannot evaluate it, and compiling takes long. is_large: memory
-    may not hold its results. options: XLA's, of what is compiled."""
+    is_evaluated: its next call may be. is_quick: NumPy may not evaluate it, and compiling takes long. excess:
+    microseconds by which a call is slower then. is_large: memory may not hold its results. options: XLA's, of what is
+    compiled."""
 
-    __slots__ = ("account", "compiled", "evaluated", "is_evaluated", "is_large", "is_quick", "options")
+    __slots__ = ("account", "compiled", "evaluated", "excess", "is_evaluated", "is_large", "is_quick", "options")
 
     def __init__(self, account: Account):
         self.account, self.is_evaluated, self.is_quick, self.is_large = account, True, False, False
+        self.excess = 0.0
         self.evaluated: _Evaluated | None = None
         self.compiled: Callable[..., Any] | None = None
         self.options: dict[str, str] | None = None

@@ -144,7 +144,7 @@ def test_all_parts_of_a_step_are_of_one_way(net: Symbol, arrays: Any, monkeypatc
     executor.copy_params_from(*arrays)
     executor.forward(is_train=True)
     assert "evaluated" in executor.ways()[0]
-    monkeypatch.setattr(staged.Account, "limit", 1e-9)
+    monkeypatch.setattr(staged.Account, "last", 1e-9)
     executor.backward()  # of what the evaluated pass left
     assert "evaluated" in executor.ways()[0]
     executor.forward(is_train=True)
