@@ -15,8 +15,8 @@ _IMPLEMENTATION = "threefry2x32"
 
 
 def key_of_seed(seed: int, number: int | None = None) -> jax.Array:
-    """The key of a seed, as `jax.random.key` makes it; with a number from 0 to 2³² - 1 the key that `jax.random.fold_in`
-    makes of both. Raises OverflowError for more than 64 bits, as there."""
+    """The key of a seed, as `jax.random.key` makes it; with a number from 0 to 2³² - 1 what `jax.random.fold_in` makes
+    of both. Raises OverflowError for more than 64 bits, as there."""
     config: Any = jax.config
     if config.jax_default_prng_impl != _IMPLEMENTATION or not -(2**63) <= seed < 2**63:
         key = jax.random.key(seed)
@@ -35,4 +35,5 @@ def folded_in(key: jax.Array, number: int) -> jax.Array:
 
 
 def _key(words: tuple[int, int]) -> jax.Array:
-    return jax.random.wrap_key_data(np.array(words, np.uint32), impl=_IMPLEMENTATION)
+    array: Any = np.array(words, np.uint32)
+    return jax.random.wrap_key_data(array, impl=_IMPLEMENTATION)
