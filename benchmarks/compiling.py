@@ -165,7 +165,7 @@ OPERATORS: dict[str, tuple[Symbol, tuple[int, ...]]] = {
 def operators() -> None:
     """Print milliseconds of processor time that compiling single operators and their gradients takes, and running them:
     with the options of networks, and with those of few equations."""
-    kinds = {"as networks": options_for("cpu"), "few equations": options_for("cpu", few=True)}
+    kinds = {"as networks": options_for("cpu"), "few equations": options_for("cpu", "few")}
     print(f"{'':26}", *(f"{name + ': compile, run':>32}" for name in kinds))
     for name, (net, shape) in OPERATORS.items():
         shapes, outputs, states = net.infer_shape(x=shape)

@@ -87,7 +87,7 @@ class _Alone:
             if self._spent < _PRODUCTS:
                 return None
             function = partial(lax.conv_general_dilated, **self._params)
-            self._compiled = jitted(function, self._kept, compiler_options=options_for("cpu", quick=True))
+            self._compiled = jitted(function, self._kept, compiler_options=options_for("cpu", "quick"))
         return self._compiled
 
     def forget(self, _: Any) -> None:

@@ -285,7 +285,7 @@ class Staged:
         price = _TO_COMPILE + _A_RESULT * len(jaxpr.outvars)
         price += sum(_PRICES.get(name, _AN_EQUATION) for name in primitives)
         if self._few and _SLOWER.isdisjoint(primitives):
-            signature.options = options_for("cpu", few=True)
+            signature.options = options_for("cpu", "few")
         signature.excess = excess_of_quick_calls(jaxpr)
         signature.is_large = any(math.prod(out.aval.shape) > _LARGE for out in jaxpr.outvars)
         accounts = [signature.account] if self._accounts is None else self._accounts

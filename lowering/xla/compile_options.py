@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, cached_property, wraps
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -79,16 +79,20 @@ names twice.
 """
 
 
-def options_for(platform: str, quick: bool = False, few: bool = False) -> dict[str, str] | None:
-    """Return the options of a platform that the installed jaxlib supports; None when there are none. quick, few: those
-    of `QUICK`, of `FEW`. Raises CallError for another text in the switch."""
-    return _known_options(platform, quick, few, onednn_calls() == XLAS)
+Kind = Literal["full", "quick", "few"]
+"""Which table a program's options are in: `OPTIONS`, `QUICK` or `FEW`."""
+
+
+def options_for(platform: str, kind: Kind = "full") -> dict[str, str] | None:
+    """Return the options of a platform that the installed jaxlib supports; None when there are none. Raises CallError
+    for another text in the switch."""
+    return _known_options(platform, kind, onednn_calls() == XLAS)
 
 
 @cache
-def _known_options(platform: str, quick: bool, few: bool, with_calls: bool) -> dict[str, str] | None:
+def _known_options(platform: str, kind: Kind, with_calls: bool) -> dict[str, str] | None:
     """with_calls: XLA is to make calls of oneDNN itself."""
-    table = dict((QUICK if quick else FEW if few else OPTIONS).get(platform, {}))
+    table = dict({"full": OPTIONS, "quick": QUICK, "few": FEW}[kind].get(platform, {}))
     if with_calls and platform == "cpu":
         table |= dict.fromkeys(OURS_ALONE, "True")
     if table and not knows_options(table):
@@ -150,7 +154,7 @@ class Jitted:
 
     @cached_property
     def _compiling(self) -> Any:
-        options = options_for(self._platform or current_platform(), self._quick)
+        options = options_for(self._platform or current_platform(), "quick" if self._quick else "full")
         return self.plain if options is None else jax.jit(self._traced, compiler_options=options, **self._options)
 
     def __call__(self, *args: Any) -> Any:
