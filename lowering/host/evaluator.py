@@ -25,10 +25,11 @@ from lowering.host.primitives import (
     shape_of,
 )
 
-_OF_AN_EQUATION, _OF_AN_ELEMENT = 1.5, 0.25e-3
-"""Microseconds by which an equation is slower than compiled: a call of NumPy's, and reading and writing an element.
-Measured with 30,000 and 1,000,000 elements on one core with AVX-512: a call 0.8 to 2; of the elements of one equation
--0.1e-3 to 0.25e-3, of programs of 3 to 58 that XLA fuses 0.08e-3 to 0.2e-3 for each of their equations."""
+_OF_AN_EQUATION, _OF_AN_ELEMENT = 3.0, 0.25e-3
+"""Microseconds by which an equation is slower than compiled: calls of NumPy's and of ours, and reading and writing an
+element. Measured with 30,000 and 1,000,000 elements on one core with AVX-512: NumPy's call alone 0.8 to 2; of the
+elements of one equation -0.1e-3 to 0.25e-3, of programs of 3 to 58 that XLA fuses 0.08e-3 to 0.2e-3 for each of their
+equations. With AVX2, an operator called from `mx.nd` takes 80 more and 5 to 10 for each equation."""
 
 _TIMES = {
     **dict.fromkeys(("slice", "squeeze", "transpose", "broadcast_in_dim"), 0),
