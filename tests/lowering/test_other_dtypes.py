@@ -83,6 +83,7 @@ DOORS: dict[str, Callable[[], Call]] = {
 }
 
 
+@pytest.mark.slow("asks every operator")
 @pytest.mark.parametrize("door", DOORS)
 def test_results_have_the_dtype_of_these_inputs(door: str):
     call = DOORS[door]()

@@ -85,6 +85,7 @@ def test_fused_layers_are_those_of_mxnet(name):
         np.testing.assert_allclose(ranges(ours)[node], ends, rtol=1e-5, atol=1e-6, err_msg=node)
 
 
+@pytest.mark.slow("computes much")
 def test_entropy_gives_mxnets_ranges():
     golden = GOLDEN["networks"]["text"]["entropy"]
     made = nn.quantize(*network("text"), calibration=batches("text"), mode="entropy", dtype="auto")
@@ -94,6 +95,7 @@ def test_entropy_gives_mxnets_ranges():
         np.testing.assert_allclose(ours[node], ends, rtol=1e-5, atol=1e-6, err_msg=node)
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize("kind", VALUES)
 def test_thresholds_are_mxnets(kind):
     for dtype, threshold in GOLDEN["thresholds"][kind].items():
@@ -189,6 +191,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow("quantises networks")
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_quantised_is_told_with_a_way_out(case):
     options, words = REFUSED[case]
@@ -216,6 +219,7 @@ def test_batch_norm_needs_a_range_and_parameters_need_numbers():
             nn.quantize(model.net, wrong, model.aux, mode="none", excluded_ops=["BatchNorm"])
 
 
+@pytest.mark.slow("computes much")
 def test_the_threshold_of_data_is_the_operators():
     """NumPy estimates most thresholds away; the operator, which XLA compiles, goes through all of them."""
     random = np.random.default_rng(3)

@@ -339,6 +339,7 @@ AS_WRITTEN = (
 """Networks, the shapes of their inputs, and lines of their modules: as a person would write them."""
 
 
+@pytest.mark.slow("prints networks")
 @pytest.mark.parametrize(
     ("net", "shapes", "text"), AS_WRITTEN, ids=lambda value: value[:24] if isinstance(value, str) else ""
 )

@@ -105,6 +105,7 @@ def test_resized_bytes_are_mxnets_bytes():
     assert from_mxnet == 10
 
 
+@pytest.mark.slow("computes much")
 @pytest.mark.parametrize("interp", [0, 1, 3, 4])
 def test_resized_bytes_are_opencvs_bytes(interp: int):
     cv2 = pytest.importorskip("cv2")

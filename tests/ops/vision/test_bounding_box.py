@@ -67,6 +67,7 @@ def test_survivors_are_those_of_the_plain_loop(cells, candidates):
     assert np.flatnonzero(survivors_of(rivals, np.array(candidates), limit=2)).tolist() == first.tolist()
 
 
+@pytest.mark.slow("compiles")
 def test_suppression_takes_one_step_for_each_survivor():
     """A thousand boxes in one place: one survivor, one step; nothing of a thousand times a thousand is made."""
     data = np.concatenate([np.linspace(1, 0.1, 1000)[:, None], np.tile([0.1, 0.1, 0.5, 0.5], (1000, 1))], 1)
@@ -98,6 +99,7 @@ def test_mended_boxes_left_of_zero_are_converted_too():
     assert run(sym._contrib_box_nms(X, out_format="center"), x=data)[0].tolist() == [[0, 0.5, 0, 2, 4, 2]]
 
 
+@pytest.mark.slow("compiles")
 def test_the_record_is_exact_in_half_precision():
     """MXNet keeps row numbers in the data's dtype, in which float16 cannot count beyond 2048."""
     n = 2100

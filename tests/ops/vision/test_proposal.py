@@ -31,6 +31,7 @@ def test_the_anchors_of_faster_rcnn():
     assert anchors.tolist() == [[-84, -40, 99, 55], [-56, -56, 71, 71]]
 
 
+@pytest.mark.slow("compiles")
 def test_proposals_repeat_where_few_are_left():
     rois, scores = proposals([0.1, 0.4, 0.3, 0.2], threshold=0.0, rpn_post_nms_top_n=5)
     kept = np.unique(scores).size

@@ -298,6 +298,7 @@ IN_PLACE = {
 NP: Any = mx.np
 
 
+@pytest.mark.slow("asks every operator")
 @pytest.mark.parametrize("array", [mx.nd.array, NP.array], ids=["nd", "np"])
 @pytest.mark.parametrize("word", IN_PLACE)
 def test_in_place_operators_write_memory_and_give_the_numbers_of_plain_ones(array: Any, word: str):
