@@ -63,9 +63,10 @@ _LONG = 500_000.0
 more, and fully when its calls have cost the whole price. A step of LeNet with 64 images: NumPy 0.2 s; compiled quickly
 in 0.1 s, 0.09; fully in 1.3 to 2.3 s, 0.04."""
 
-_FEWEST, _MOST = 4, 64
-"""The most calls of a quickly compiled program before it is compiled fully: of one that takes less long, and of
-others."""
+_FEWEST, _MOST, _PAYS = 4, 64, 8
+"""The number of calls of a quickly compiled program before it is compiled fully: from the first, where that takes less
+long or each costs much, to the second. Where NumPy could evaluate it, it is not compiled quickly at all unless so many
+calls cost less than compiling: of MobileNet a call would cost more than that."""
 
 _LARGE = 1 << 25
 """Elements of results whose computation is waited for."""
@@ -149,7 +150,8 @@ class Account(Kept):
     def count_quick(self, excess: float) -> None:
         """Count a call of a program that is compiled quickly. excess: the microseconds by which it is slower."""
         self.price = self.price or _SMALL
-        self.spent += max(excess, self.last / (_MOST if self.price >= _LONG else _FEWEST))
+        fewest = self.last / _FEWEST
+        self.spent += min(fewest, max(excess, self.last / _MOST)) if self.price >= _LONG else fewest
 
     def __str__(self) -> str:
         share = f"{self.spent / self.last:.0%}" if self.last else "nothing"
@@ -239,7 +241,9 @@ class Staged:
             if way is not None and way.fits and (self._accounts is not None or way.is_affordable):
                 return way
             signature.is_evaluated, signature.evaluated = False, None
-            signature.is_quick = signature.account.price >= _LONG and not self._few
+            price = signature.account.price
+            pays = way is None or _PAYS * signature.excess <= price
+            signature.is_quick = price >= _LONG and pays and not self._few
         return self._quick_or_full(signature, signature.is_quick or not evaluates)
 
     def _quick_or_full(self, signature: _Signature, begins_quickly: bool) -> Callable[..., Any]:

@@ -59,6 +59,21 @@ def test_what_is_not_evaluated_and_compiles_long_is_compiled_quickly_first(monke
     assert compiled_calls(Staged(step), 6, jnp.eye(3)) == [0]
 
 
+@pytest.mark.slow("compiles")
+@pytest.mark.parametrize(("size", "compiled"), [(3, [0, 4]), (300_000, [0])])
+def test_what_compiles_long_is_compiled_quickly_where_its_calls_cost_little(
+    size: int, compiled: list[int], monkeypatch: pytest.MonkeyPatch
+):
+    def step(x: Any) -> Any:
+        for _ in range(400):
+            x = jnp.tanh(x) + x
+        return x
+
+    monkeypatch.setattr(staged_module, "_MOST", 4)
+    monkeypatch.setattr(staged_module.Account, "limit", 1e-9)  # nothing is evaluated
+    assert compiled_calls(Staged(step), 6, jnp.ones(size)) == compiled
+
+
 def _sum_at(x):
     return jnp.zeros(3).at[jnp.array([0, 0, 2])].add(x)
 
