@@ -155,7 +155,7 @@ class HybridBlock(Block):
         self._flags = [*flags.items(), *((name, size) for name, size in bulk.items() if size is not None)]
         if clear:
             self._clear_cached_op()
-        if active and (self._forward_hooks or self._forward_pre_hooks):
+        if active and self._has_hooks:
             warnings.warn(
                 f'"{self}" is being hybridized while still having forward hook/pre-hook. If "{self}" is a child of '
                 "HybridBlock, the hooks will not take effect.",

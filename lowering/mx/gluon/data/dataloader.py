@@ -16,15 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from lowering.jax_casts import held
 from lowering.messages.counts import checks_flags
 from lowering.mx.context import Context, cpu_pinned
-from lowering.mx.gluon.data.dataset import ArrayDataset
+from lowering.mx.gluon.data.rows import rows_like, rows_of
 from lowering.mx.gluon.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.io.workers import Workers
-from lowering.mx.ndarray.array import NDArray, in_current_dialect
-from lowering.mx.ndarray.creation import array
+from lowering.mx.ndarray.array import NDArray
 from lowering.mx.util import in_these_modes
 from symjax_nnvm.errors import NNVMError, ParamError
 
@@ -53,16 +51,8 @@ def default_batchify_fn(data: Sequence[Any]) -> Any:
         fix = "Give the loader a batchify_fn= that pads them or collects them in a list."
         raise ParamError("The samples of a batch have different shapes", got=list(shapes), fix=fix)
     if isinstance(first, NDArray):  # in the host's memory: an operator would be compiled for each size of a batch
-        return _rows_like(first, np.stack([np.asarray(sample) for sample in data]))
-    return _rows_like(first, np.asarray(data))
-
-
-def _rows_like(sample: Any, rows: np.ndarray) -> Any:
-    """Return rows as the array of a batch: where an NDArray is, or of numbers as JAX holds them."""
-    if isinstance(sample, NDArray):
-        return in_current_dialect(array(rows, sample.context, rows.dtype))
-    rows = held(rows)
-    return in_current_dialect(array(rows, dtype=rows.dtype))
+        return rows_like(first, np.stack([np.asarray(sample) for sample in data]))
+    return rows_like(first, np.asarray(data))
 
 
 default_mp_batchify_fn = default_batchify_fn
@@ -136,9 +126,6 @@ class DataLoader:
         self._dataset: Any = dataset
         self._batch_sampler: Any = batch_sampler
         self._batchify_fn = batchify_fn or default_batchify_fn
-        self._rows_of: Callable[..., Any] = lambda _: None
-        if self._batchify_fn is default_batchify_fn and isinstance(dataset, ArrayDataset):
-            self._rows_of = dataset.rows
         self._pin_memory, self._pin_device_id = pin_memory, pin_device_id
         self._num_workers, self._timeout = max(0, num_workers), timeout
         self._prefetch = max(0, 2 * self._num_workers if prefetch is None else int(prefetch))
@@ -174,11 +161,11 @@ class DataLoader:
 
     def _batch(self, numbers: Sequence[Any]) -> Any:
         """Return the batch of the samples of some numbers."""
-        rows = self._rows_of(numbers)
+        rows = rows_of(self._dataset, numbers) if self._batchify_fn is default_batchify_fn else None
         if rows is None:
             batch = self._batchify_fn([self._dataset[i] for i in numbers])
         else:  # the same, without an array for each sample
-            parts = [_rows_like(data, part) for data, part in rows]
+            parts = [rows_like(data, part) for data, part in rows]
             batch = parts[0] if len(parts) == 1 else parts
         return _as_in_context(batch, cpu_pinned(self._pin_device_id)) if self._pin_memory else batch
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Sized
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from lowering.executor.bound_arrays import on_cpu
 from lowering.messages.counts import KindError, check_count, checks_flags
 from lowering.mx.gluon.data.sampler import FilterSampler, Sampler, SequentialSampler
 from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.ndarray.array import NDArray
-from lowering.mx.ndarray.cells import stored_of
 from lowering.mx.recordio import MXIndexedRecordIO
 from symjax_nnvm.errors import RecordFormatError, SymbolTypeError
 from symjax_nnvm.io.files import StrPath, path_text
@@ -113,7 +109,7 @@ class SimpleDataset(Dataset):
 
 
 class _LazyTransformDataset(SimpleDataset):
-    """A data set that applies a function to each sample when it is read."""
+    """A data set that applies a function to each sample of another when it is read."""
 
     def __init__(self, data: Any, fn: Callable[..., Any]):
         super().__init__(data)
@@ -169,28 +165,8 @@ class ArrayDataset(Dataset):
     def __getitem__(self, idx: Any) -> Any:
         return self._data[0][idx] if len(self._data) == 1 else tuple(data[idx] for data in self._data)
 
-    def rows(self, numbers: Sequence[Any]) -> list[tuple[Any, np.ndarray]] | None:
-        """Each array with its items of these numbers, stacked in NumPy's memory; None where items are other things, or
-        one is not there."""
-        arrays = [*map(_in_memory, self._data)]
-        if type(self).__getitem__ is not ArrayDataset.__getitem__ or any(array is None for array in arrays):
-            return None
-        chosen = np.asarray(numbers)
-        if chosen.ndim != 1 or chosen.dtype.kind not in "iu" or not (abs(chosen + 0.5) < self._length).all():
-            return None
-        return [(data, array[chosen]) for data, array in zip(self._data, arrays, strict=True) if array is not None]
-
     def __len__(self) -> int:
         return self._length
-
-
-def _in_memory(data: Any) -> np.ndarray | None:
-    """Return an array of numbers in NumPy's memory, not copied; None for what is elsewhere, or another thing."""
-    if not isinstance(data, NDArray):
-        return data if type(data) is np.ndarray and data.ndim and data.dtype.kind in "biuf" else None
-    if data.stype != "default" or stored_of(data.cell) is not None or not on_cpu(data.value):
-        return None
-    return np.asarray(data.value)
 
 
 class RecordFileDataset(Dataset):

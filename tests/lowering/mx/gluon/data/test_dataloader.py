@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,9 @@ from lowering.mx.gluon.data import (
     dataloader,
 )
 from lowering.mx.gluon.data.dataloader import WorkerTimeoutError, default_batchify_fn, default_mp_batchify_fn
-from symjax_nnvm.errors import ParamError
+from lowering.mx.gluon.data.dataset import DownloadedDataset, _TransformFirstClosure
+from lowering.mx.gluon.data.vision import transforms
+from symjax_nnvm.errors import NNVMError, ParamError
 
 
 def batches(loader: DataLoader) -> list[Any]:
@@ -54,22 +57,82 @@ class Doubled(ArrayDataset):
         return 2 * super().__getitem__(idx)
 
 
+def assert_batch_is_of_samples(dataset: Dataset, numbers: list[int]) -> None:
+    (made,) = DataLoader(dataset, batch_sampler=[numbers])
+    samples = default_batchify_fn([dataset[i] for i in numbers])
+    pairs = zip(made, samples, strict=True) if isinstance(samples, list) else [(made, samples)]
+    for array, other in pairs:
+        assert (array.dtype, array.context, type(array)) == (other.dtype, other.context, type(other))
+        np.testing.assert_array_equal(array.asnumpy(), other.asnumpy())
+
+
 def test_batches_of_arrays_are_those_of_their_samples():
     x, y = mx.nd.array(np.arange(24).reshape(6, 2, 2)), np.arange(6.0)
     x[1] = 7
     rows = [ArrayDataset(x), ArrayDataset(y), ArrayDataset(x[1:], mx.nd.array(y[1:], dtype="int8"))]
     rows += [ArrayDataset(x.astype("float16"), y.astype("int32"), y > 3), Doubled(x), ArrayDataset([1, 2, 3, 4])]
     rows.append(ArrayDataset(x.as_np_ndarray()))
-    numbers = [3, 0, -1]
     for dataset in rows:
-        (made,) = DataLoader(dataset, batch_sampler=[numbers])
-        samples = default_batchify_fn([dataset[i] for i in numbers])
-        pairs = zip(made, samples, strict=True) if isinstance(samples, list) else [(made, samples)]
-        for array, other in pairs:
-            assert (array.dtype, array.context, type(array)) == (other.dtype, other.context, type(other))
-            np.testing.assert_array_equal(array.asnumpy(), other.asnumpy())
+        assert_batch_is_of_samples(dataset, [3, 0, -1])
     with pytest.raises(IndexError):
         next(iter(DataLoader(rows[0], batch_sampler=[[6]])))
+
+
+class Inverted(transforms.ToTensor):
+    """A transform of a caller's."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return 1 - super().hybrid_forward(F, x)
+
+
+class Pictures(DownloadedDataset):
+    """Images and labels, as MNIST has them."""
+
+    def _get_data(self) -> None:
+        pixels = np.random.default_rng(0).integers(0, 256, (6, 4, 5, 3))
+        self._data, self._label = mx.nd.array(pixels, dtype="uint8"), np.arange(6, dtype=np.int32)
+
+
+def hooked() -> transforms.ToTensor:
+    transform = transforms.ToTensor()
+    transform.register_forward_hook(lambda *_: None)
+    return transform
+
+
+TO_TENSOR, NORMALIZE = transforms.ToTensor(), transforms.Normalize((0.1, 0.2, 0.3), 0.5)
+INVERT: Any = lambda image: 1 - image  # noqa: E731
+
+
+@pytest.mark.parametrize(
+    ("transform", "once"),
+    [
+        (TO_TENSOR, True),
+        (transforms.Cast("float16"), True),
+        (transforms.Compose([TO_TENSOR, NORMALIZE]), True),
+        (transforms.Compose([TO_TENSOR, transforms.Compose([NORMALIZE]), transforms.Cast("float16")]), True),
+        (Inverted(), False),
+        (hooked(), False),
+        (lambda image: image.astype("float32") / 255, False),
+        (transforms.Compose([TO_TENSOR, INVERT]), False),
+    ],
+)
+def test_transforms_that_compute_each_image_alike_are_called_once_for_a_batch(
+    transform: Any, once: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    pictures = Pictures(tmp_path, None)
+    dataset = pictures.transform_first(transform)
+    assert_batch_is_of_samples(dataset, [3, 0, -1])
+    assert_batch_is_of_samples(dataset.take(4), [3, 0, -1])
+    assert_batch_is_of_samples(ArrayDataset(pictures._data).transform_first(transform), [3, 0, -1])
+    called: list[Any] = []
+    monkeypatch.setattr(_TransformFirstClosure, "__call__", lambda self, *sample: called.append(self) or sample)
+    next(iter(DataLoader(dataset, 3)))
+    assert len(called) == (0 if once else 3)
+
+
+def test_what_is_no_batch_of_images_is_transformed_one_by_one():
+    with pytest.raises(NNVMError):  # an image of two axes, of which a batch would be taken for an image
+        next(iter(DataLoader(ArrayDataset(mx.nd.ones((4, 5, 6))).transform_first(TO_TENSOR), 2)))
 
 
 @pytest.mark.parametrize("workers", [0, 3])
