@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math as _math
+from typing import Any as _Any
 
 import numpy as _numpy
 
@@ -46,7 +47,7 @@ int8, int32, int64, uint8 = _numpy.int8, _numpy.int32, _numpy.int64, _numpy.uint
 bool, bool_ = bool, _numpy.bool_
 finfo = _numpy.finfo
 
-__all__ = [
+__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     *_own, "NAN", "NINF", "NZERO", "NaN", "PINF", "PZERO", "bool", "bool_", "e", "fallback", "fallback_linalg", "finfo",
     "float16", "float32", "float64", "inf", "int32", "int64", "int8", "linalg", "nan", "ndarray", "newaxis", "pi",
     "random", "uint8",
@@ -61,5 +62,5 @@ _ELSEWHERE = {
 """Name that NumPy has → what has it here."""
 
 
-def __getattr__(name: str) -> None:
+def __getattr__(name: str) -> _Any:
     raise _missing(__name__, name, __all__, _numpy, _ELSEWHERE.get(name, ""))

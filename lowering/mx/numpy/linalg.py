@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any as _Any
+
 import numpy as _numpy
 
 from lowering.mx.numpy import fallback_linalg as _fallback
@@ -17,5 +19,5 @@ globals().update({name: getattr(_fallback, name) for name in _LINALG})
 __all__ = [*_FUNCTIONS, *_LINALG]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-def __getattr__(name: str) -> None:
+def __getattr__(name: str) -> _Any:
     raise _missing(__name__, name, __all__, _numpy.linalg)

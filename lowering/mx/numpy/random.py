@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any as _Any
+
 import numpy as _numpy
 
 from lowering.mx.numpy.distributions import FUNCTIONS as _FUNCTIONS
@@ -14,6 +16,6 @@ globals().update({name: _bound(function, _EAGER, name) for name, function in _FU
 __all__ = [*_FUNCTIONS]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-def __getattr__(name: str) -> None:
+def __getattr__(name: str) -> _Any:
     fix = "mx.random.seed(n) begins all draws anew." if name == "seed" else ""
     raise _missing(__name__, name, __all__, _numpy.random, fix)

@@ -33,6 +33,6 @@ _own = {**_of_symbols(_arrays.FUNCTIONS), **_WITHOUT_INPUTS}
 globals().update(_own)
 
 
-def __getattr__(name: str) -> None:
+def __getattr__(name: str) -> _Any:
     fix = f"mx.np.{name} needs numbers, which a graph does not have: call it outside of the network."
     raise _missing(__name__, name, _own, fix=fix if name in _arrays.__all__ else "")

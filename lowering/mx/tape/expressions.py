@@ -22,6 +22,7 @@ from lowering.core.program import Program
 from lowering.core.python_calls import is_called_back, is_python
 from lowering.core.rules import FLowering
 from lowering.host.open_sizes import OpenTraces
+from lowering.host.placed import placed_one
 from lowering.host.staged import Staged
 from lowering.initializer.initializer_base import counts_elements
 from lowering.mx.keys import next_key
@@ -308,4 +309,4 @@ def evaluate(expression: Expression, values: Sequence[jax.Array]) -> tuple[list[
         return *expression.forward(values, key), key
     longer, shape = expression.longer
     (numbers,), _ = longer.forward([], key)
-    return [jax.device_put(np.asarray(numbers)[: prod(shape)].reshape(shape))], {}, key
+    return [placed_one(np.array(np.asarray(numbers)[: prod(shape)]).reshape(shape), None)], {}, key
