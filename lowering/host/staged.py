@@ -63,10 +63,12 @@ _LONG = 500_000.0
 more, and fully when its calls have cost the whole price. A step of LeNet with 64 images: NumPy 0.2 s; compiled quickly
 in 0.1 s, 0.09; fully in 1.3 to 2.3 s, 0.04."""
 
-_FEWEST, _MOST, _PAYS = 4, 64, 8
-"""The number of calls of a quickly compiled program before it is compiled fully: from the first, where that takes less
-long or each costs much, to the second. Where NumPy could evaluate it, it is not compiled quickly at all unless so many
-calls cost less than compiling: of MobileNet a call would cost more than that."""
+_PAYS, _MOST = 8, 64
+"""The number of calls of a quickly compiled program that must cost less than compiling, and the most that are made. Of
+MobileNet a call costs more than compiling: such a program is compiled fully when NumPy's part is spent."""
+
+_FEWEST = 4
+"""The number of calls of a quickly compiled program that does not pay, where NumPy cannot evaluate it."""
 
 _LARGE = 1 << 25
 """Elements of results whose computation is waited for."""
@@ -123,24 +125,30 @@ class Account(Kept):
     """Counts what the first calls of functions cost that are compiled together when that pays.
 
     owner: as `Kept` takes it, for what their programs keep. spent: microseconds by which the calls were slower than
-    compiled ones. price: microseconds that compiling takes.
+    compiled ones. price: microseconds that compiling takes. excess: microseconds by which a call of each, compiled
+    quickly, is slower.
     """
 
-    __slots__ = ("price", "spent")
+    __slots__ = ("excess", "price", "spent")
 
     def __init__(self, owner: Forgets, key: Any = None):
         super().__init__(owner, key)
-        self.spent, self.price = 0.0, 0.0
+        self.spent = self.price = self.excess = 0.0
 
     @property
     def limit(self) -> float:
-        """Microseconds that are spent before compiling."""
+        """Microseconds that are spent on evaluating."""
         return _SHARE_OF_SMALL * min(self.price, _SMALL) + _SHARE * max(0.0, self.price - _SMALL)
+
+    @property
+    def pays_quickly(self) -> bool:
+        """Whether calls are compiled quickly before they are compiled fully."""
+        return self.price >= _LONG and _PAYS * self.excess <= self.price
 
     @property
     def last(self) -> float:
         """Microseconds that are spent before compiling fully."""
-        return self.price if self.price >= _LONG else self.limit
+        return self.price if self.pays_quickly else self.limit
 
     @property
     def is_due(self) -> bool:
@@ -150,8 +158,7 @@ class Account(Kept):
     def count_quick(self, excess: float) -> None:
         """Count a call of a program that is compiled quickly. excess: the microseconds by which it is slower."""
         self.price = self.price or _SMALL
-        fewest = self.last / _FEWEST
-        self.spent += min(fewest, max(excess, self.last / _MOST)) if self.price >= _LONG else fewest
+        self.spent += max(excess, self.last / _MOST) if self.pays_quickly else self.limit / _FEWEST
 
     def __str__(self) -> str:
         share = f"{self.spent / self.last:.0%}" if self.last else "nothing"
@@ -238,12 +245,11 @@ class Staged:
         signature.account.use()
         if evaluates and signature.is_evaluated:
             way = signature.evaluated or self._traced(signature, args)
-            if way is not None and way.fits and (self._accounts is not None or way.is_affordable):
+            if way is not None and way.fits and (way.is_begun if self._accounts is not None else way.is_affordable):
                 return way
             signature.is_evaluated, signature.evaluated = False, None
-            price = signature.account.price
-            pays = way is None or _PAYS * signature.excess <= price
-            signature.is_quick = price >= _LONG and pays and not self._few
+            account = signature.account
+            signature.is_quick = not self._few and (account.pays_quickly or (way is None and account.price >= _LONG))
         return self._quick_or_full(signature, signature.is_quick or not evaluates)
 
     def _quick_or_full(self, signature: _Signature, begins_quickly: bool) -> Callable[..., Any]:
@@ -297,11 +303,11 @@ class Staged:
         price += sum(prices.get(name, _AN_EQUATION) for name in primitives)
         if few:
             price, signature.options = _OF_FEW * price, options_for("cpu", "few")
-        signature.excess = excess_of_quick_calls(jaxpr)
+        signature.excess = excess = excess_of_quick_calls(jaxpr)
         signature.is_large = any(math.prod(out.aval.shape) > _LARGE for out in jaxpr.outvars)
         accounts = [signature.account] if self._accounts is None else self._accounts
         for account in accounts:
-            account.price += price
+            account.price, account.excess = account.price + price, account.excess + excess
         try:
             evaluated = _Evaluated(evaluator_of(traced.closed), traced.shapes, accounts)
         except (NotEvaluated, MemoryError):
@@ -368,6 +374,11 @@ class _Evaluated:
     def account(self) -> Account:
         """The account that calls are counted in, one of them."""
         return self._accounts[0]
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether calls of the accounts are evaluated, not yet compiled quickly."""
+        return all(account.spent <= account.limit or not account.pays_quickly for account in self._accounts)
 
     @property
     def is_affordable(self) -> bool:

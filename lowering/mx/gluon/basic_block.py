@@ -344,11 +344,6 @@ class Block:
         """Return the outputs for inputs; a subclass must define it."""
         raise NotImplementedError(f"{type(self).__name__} must define forward(self, *args)")
 
-    @property
-    def _has_hooks(self) -> bool:
-        """Whether functions are called before or after it."""
-        return bool(self._forward_hooks or self._forward_pre_hooks)
-
     def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call `hook(block, input)` before `forward`; the returned handle can detach it."""
         return _attached(self._forward_pre_hooks, hook)
@@ -395,3 +390,8 @@ def _blocks_in(value: Any) -> Iterator[Block]:
     elif isinstance(value, list | tuple | dict):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _blocks_in(item)
+
+
+def has_hooks(block: Block) -> bool:
+    """Whether functions are called before or after a block."""
+    return bool(block._forward_hooks or block._forward_pre_hooks)

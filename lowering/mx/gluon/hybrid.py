@@ -16,7 +16,7 @@ from lowering.mx import symbol as sym
 from lowering.mx.accepted_types import DType
 from lowering.mx.compatibility.backends import ask_for_backend
 from lowering.mx.context import Context
-from lowering.mx.gluon.basic_block import Block
+from lowering.mx.gluon.basic_block import Block, has_hooks
 from lowering.mx.gluon.gluon_errors import (
     BlockTypeError,
     BlockValueError,
@@ -155,7 +155,7 @@ class HybridBlock(Block):
         self._flags = [*flags.items(), *((name, size) for name, size in bulk.items() if size is not None)]
         if clear:
             self._clear_cached_op()
-        if active and self._has_hooks:
+        if active and has_hooks(self):
             warnings.warn(
                 f'"{self}" is being hybridized while still having forward hook/pre-hook. If "{self}" is a child of '
                 "HybridBlock, the hooks will not take effect.",

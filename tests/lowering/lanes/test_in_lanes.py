@@ -93,8 +93,9 @@ def test_a_lane_that_fails_or_an_interrupt_ends_the_others(monkeypatch: pytest.M
     before = values(trainer.require_state().params)
 
     def interrupted(*_: Any) -> Any:
-        signal.raise_signal(signal.SIGINT)
-        lanes._meeting.barrier.wait()  # for ever, unless the call that was interrupted ends it
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        while True:  # unless the call that was interrupted ends it; the other lane may be there once
+            lanes._meeting.barrier.wait(60)
 
     lanes._programs[0] = interrupted
     with pytest.raises(KeyboardInterrupt):

@@ -10,7 +10,7 @@ import numpy as np
 
 from lowering.executor.bound_arrays import on_cpu
 from lowering.jax_casts import held
-from lowering.mx.gluon.basic_block import Block
+from lowering.mx.gluon.basic_block import Block, has_hooks
 from lowering.mx.gluon.data.dataset import (
     ArrayDataset,
     DownloadedDataset,
@@ -79,10 +79,11 @@ def _in_memory(data: Any) -> np.ndarray | None:
 
 def _computes_batches(transform: Any) -> bool:
     """Return whether a transform computes of a batch of images what it does of each."""
-    if not isinstance(transform, Block) or transform._has_hooks:
+    if not isinstance(transform, Block) or has_hooks(transform):
         return False
     if type(transform) in _IN_A_ROW:
-        return all(map(_computes_batches, transform._children.values()))
+        children: Any = transform
+        return all(map(_computes_batches, children))
     return type(transform) in _OF_IMAGES
 
 
