@@ -45,7 +45,7 @@ _TIMES = {
 """How many times as long an element takes with some primitives, measured likewise: none where NumPy returns a view; exp
 and its like are no slower than XLA's where NumPy has them for AVX-512, and so much where it has not."""
 
-_TURNS = 16
+TURNS = 16
 """The expected number of turns of a loop without a fixed number."""
 
 for _rows in ("arithmetic", "convolved", "threefry_bits", "indexing", "reductions", "shapes"):
@@ -234,7 +234,7 @@ def _while(equation: Equation) -> Arrays:
             state = following
         return state
 
-    return _with_cost(loop, condition, body, turns=_TURNS)
+    return _with_cost(loop, condition, body, turns=TURNS)
 
 
 @evaluates("scan")

@@ -5,14 +5,13 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from lowering.host.evaluator import TURNS
+
 _DENSE, _NAIVE, _ELEMENT = 0.1e-3, 6e-3, 1e-3
 """Microseconds of a multiplication in a product or a convolution of Eigen's, in a convolution for which XLA writes
 loops, one of groups or of images smaller than the window, and of an element that an equation writes. Two cores with
 AVX2, jaxlib 0.10.2: those loops take 2 to 8 ns for small images and 10 to 20 for groups. By this estimate and measured
 a step of LeNet with 64 images takes 75 and 67 ms longer, of ResNet-18 with 32 images of 32² 7.8 and 4.9 s."""
-
-_TURNS = 16
-"""The expected number of turns of a loop without a fixed number."""
 
 
 def excess_of_quick_calls(jaxpr: Any) -> float:
@@ -29,7 +28,7 @@ def _excess(equation: Any) -> float:
         if hasattr(getattr(value, "jaxpr", value), "eqns")
     ]
     if inner:
-        return params.get("length", _TURNS if equation.primitive.name == "while" else 1) * sum(inner)
+        return params.get("length", TURNS if equation.primitive.name == "while" else 1) * sum(inner)
     written = sum(prod(out.aval.shape) for out in outs)
     if equation.primitive.name == "dot_general":
         (contracted, _), _ = params["dimension_numbers"]

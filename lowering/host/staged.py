@@ -60,12 +60,12 @@ costs six times as much."""
 
 _LONG = 500_000.0
 """Microseconds: a program that takes so long to compile is compiled quickly before, when NumPy may not evaluate it any
-more, and fully when its calls have cost the whole price. A step of LeNet with 64 images: NumPy 0.2 s; compiled quickly
-in 0.1 s, 0.09; fully in 1.3 to 2.3 s, 0.04."""
+more, and fully when its calls have cost the whole price. A step of LeNet with 64 images takes 0.09 s,
+compiled quickly in 0.1 s, and 0.04, compiled fully in 1.3 to 2.3."""
 
 _PAYS, _MOST = 8, 64
-"""The number of calls of a quickly compiled program that must cost less than compiling, and the most that are made. Of
-MobileNet a call costs more than compiling: such a program is compiled fully when NumPy's part is spent."""
+"""The number of calls of a quickly compiled program that must cost less than compiling, and the most that are made. A
+program of convolutions of groups and large images is compiled fully as soon as NumPy's part is spent."""
 
 _FEWEST = 4
 """The number of calls of a quickly compiled program that does not pay, where NumPy cannot evaluate it."""

@@ -17,7 +17,6 @@ _AT_ONCE = 1 << 15
 """Words that are computed at once: they stay in a core's cache. Nanoseconds of each of a million: 22
 so, 75 all at once."""
 
-
 _OF_A_CALL = 125.0
 """Microseconds of a call for few words: NumPy is called 125 times."""
 

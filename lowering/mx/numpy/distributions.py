@@ -208,8 +208,8 @@ def choice(
 def multinomial(op: Operators, n: int, pvals: Any, size: ShapeLike | None = None, **kwargs: Any) -> Any:
     """How often each class comes in n draws. pvals: their probabilities."""
     if isinstance(pvals, op.kind):
-        if not op.symbolic and np.asarray(pvals).sum() > 1 + 1e-5:  # float32 rounds sums of 1
-            raise DialectValueError("sum(pvals) > 1.0", got=f"{np.asarray(pvals).sum():g}")
+        if not op.symbolic and (total := np.asarray(pvals).sum()) > 1 + 1e-5:  # float32 rounds sums of 1
+            raise DialectValueError("sum(pvals) > 1.0", got=f"{total:g}")
         return op("_npi_multinomial", pvals, pvals=None, n=n, size=size)
     if isinstance(pvals, np.ndarray):
         raise DialectValueError("numpy ndarray is not supported!", fix="np.array(pvals)")

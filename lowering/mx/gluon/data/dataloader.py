@@ -18,7 +18,7 @@ import numpy as np
 
 from lowering.messages.counts import checks_flags
 from lowering.mx.context import Context, cpu_pinned
-from lowering.mx.gluon.data.rows import rows_like, rows_of
+from lowering.mx.gluon.data.batch_rows import rows_like, rows_of
 from lowering.mx.gluon.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.io.workers import Workers
