@@ -13,14 +13,16 @@ from lowering.core.rules import lowers
 from lowering.ops.quantization.layers import flattened
 from lowering.ops.quantization.levels import (
     accumulated,
+    added_once,
     along,
     convolve,
     dot,
     ends,
     magnitude,
-    root,
+    over_root,
     rounded,
     rounded_away,
+    rounding,
     scalar,
     scale_of,
     sums_range,
@@ -59,7 +61,9 @@ def _levels_of_rows(weight: Array, bias: Array | None, data_scale: Array) -> Arr
     if bias is None:
         return scale
     most = jnp.where(bias > 0, np.float32(2.0**31), np.float32(-(2.0**31))) / 2
-    return jnp.where(bias == 0, scale, jnp.minimum(scale, most / jnp.where(bias == 0, 1.0, bias) / data_scale))
+    return jnp.where(
+        bias == 0, scale, jnp.minimum(scale, rounding(most / jnp.where(bias == 0, 1.0, bias)) / data_scale)
+    )
 
 
 def _quantized(weight: Array, bias: Array | None, scale: Array, data_scale: Array) -> tuple[Array, Array | None]:
@@ -77,9 +81,9 @@ def _folded(p: ops.FusedConvolution, arrays: dict[str, Array]) -> tuple[Array, A
     if p.batch_norm is None:
         return weight, bias
     gamma = 1.0 if p.batch_norm.fix_gamma else arrays["gamma"]
-    alpha = gamma / root(arrays["var"] + p.batch_norm.eps)
+    alpha = over_root(gamma, arrays["var"], p.batch_norm.eps)
     shift = -arrays["mean"] if bias is None else bias - arrays["mean"]
-    return weight * along(alpha, weight.ndim, 0), arrays["beta"] + alpha * shift
+    return weight * along(alpha, weight.ndim, 0), arrays["beta"] + rounding(alpha * shift)
 
 
 @lowers("_sg_mkldnn_conv")
@@ -108,7 +112,7 @@ def _convolution(p: ops.FusedConvolution, *inputs: Array):
         scale = _levels_of_rows(weight, bias, data_scale)
         low, high = ends(p.node.min_calib_range, p.node.max_calib_range)
         out_scale = scale_of(p.dtype, scalar(low), scalar(high))
-        requantize: Array | float = along(out_scale / data_scale / scale, ndim, axis)
+        requantize: Array | float = along(rounding(out_scale / data_scale) / scale, ndim, axis)
     else:
         least, greatest = jnp.min(weight), jnp.max(weight)
         scale = scale_of("int8", least, greatest)
@@ -124,7 +128,7 @@ def _convolution(p: ops.FusedConvolution, *inputs: Array):
     if p.node.with_sum:
         summand = arrays["sum"]
         sum_scale = scale_of(summand.dtype, *(scalar(arrays[f"sum_{end}"]) for end in ("min", "max")))
-        out = _of(p.postsum_act, out + summand.astype(jnp.float32) * (out_scale / sum_scale))
+        out = _of(p.postsum_act, added_once(out, summand.astype(jnp.float32), out_scale / sum_scale))
         if p.dtype != "int32":  # oneDNN writes the result over the summand, as numbers of its dtype
             return lax.bitcast_convert_type(rounded(out, summand.dtype.name), p.dtype), low, high, *states
     return rounded(out, p.dtype), low, high, *states
@@ -153,7 +157,7 @@ def _dense(p: ops.FusedDense, *inputs: Array):
         if bias is not None:
             weight, bias, scale = _rescaled(weight, bias, scale, data_scale, real("bias"))
     sums = accumulated(dot(data, weight), bias, -1)
-    levels = 1 / data_scale / scale
+    levels = rounding(1 / data_scale) / scale
     if p.node.enable_float_output:
         return _of(p.function, sums.astype(jnp.float32) * levels)
     if p.node.min_calib_range is None or p.node.max_calib_range is None:
@@ -162,7 +166,7 @@ def _dense(p: ops.FusedDense, *inputs: Array):
     low, high = ends(p.node.min_calib_range, p.node.max_calib_range)
     out_scale = scale_of(p.dtype, scalar(low), scalar(high))
     if p.function is None:
-        out = sums.astype(jnp.float32) * (out_scale / data_scale / scale)
+        out = sums.astype(jnp.float32) * (rounding(out_scale / data_scale) / scale)
     else:
         out = _of(p.function, sums.astype(jnp.float32) * levels) * out_scale
     return rounded(out, p.dtype), low, high

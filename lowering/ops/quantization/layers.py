@@ -20,8 +20,9 @@ from lowering.ops.quantization.levels import (
     dot,
     ends,
     magnitude,
-    root,
+    over_root,
     rounded,
+    rounding,
     scalar,
     sums_range,
 )
@@ -75,10 +76,14 @@ def _add(p: CalibratedParams, lhs: Array, rhs: Array, *ranges: Array):
         scale = LEVELS[dtype] / magnitude(low, high)
     else:
         high = reals[0] + reals[1]
-        low, dtype, scale = -high, "int32", np.float32(INT32_LEVELS) / high
+        low, dtype, scale = -high, "int32", jnp.float32(0)
     total = jnp.float32(0)
     for array, real in zip((lhs, rhs), reals, strict=True):
-        part = array.astype(jnp.float32) * (scale / (LEVELS[array.dtype.name] / real))
+        levels = np.float32(LEVELS[array.dtype.name])
+        factor = (
+            scale / rounding(levels / real) if p.is_calibrated else real * np.float32(INT32_LEVELS) / (high * levels)
+        )
+        part = array.astype(jnp.float32) * factor
         # oneDNN adds arrays of one dtype, so that uint8 becomes int8 of the result's scale first.
         total = total + (rounded(part, "int8").astype(jnp.float32) if mixed and array.dtype == np.uint8 else part)
     return rounded(total, dtype), *ends(low, high)
@@ -129,7 +134,7 @@ def _concat(p: ConcatParams, *inputs: Array):
     dtype = "int8" if any(array.dtype == np.int8 for array in arrays) else "uint8"
     scale = LEVELS[dtype] / magnitude(low, high)
     parts = [
-        rounded(array.astype(jnp.float32) * (scale / (LEVELS[array.dtype.name] / magnitude(*pair))), dtype)
+        rounded(array.astype(jnp.float32) * (scale / rounding(LEVELS[array.dtype.name] / magnitude(*pair))), dtype)
         for array, pair in zip(arrays, ranges, strict=True)
     ]
     return lax.concatenate(parts, p.dim % arrays[0].ndim), *ends(low, high)
@@ -151,10 +156,10 @@ def _batch_norm(
     if data.dtype == np.uint8:
         numbers = rounded(numbers * np.float32(LEVELS["int8"] / LEVELS["uint8"]), "int8").astype(jnp.float32)
     real = magnitude(low, high)
-    factor = gamma / root(var + p.eps)
+    inverse = over_root(1.0, var, p.eps)
     once_more = 1 / math.sqrt(1 + p.eps)  # oneDNN normalises what is normalised already, by a variance of 1
-    scale = factor * magnitude(scalar(min_data), scalar(max_data)) / real * np.float32(once_more)
-    shift = (beta - mean * factor) * LEVELS["int8"] / real
+    scale = gamma * inverse * magnitude(scalar(min_data), scalar(max_data)) / real * np.float32(once_more)
+    shift = (beta - rounding(mean * gamma * inverse)) * LEVELS["int8"] / real
     axis = channel_axis(p.axis, data.ndim)
     out = numbers * along(scale, data.ndim, axis) + along(shift, data.ndim, axis)
     return rounded(out, "int8"), *ends(low, high), mean, var

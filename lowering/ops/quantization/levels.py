@@ -59,10 +59,43 @@ def rounded(x: Array, dtype: str) -> Array:
     return jnp.maximum(x, jnp.asarray(low, x.dtype)).astype(dtype)
 
 
-def root(x: Array) -> Array:
-    """The square root, by which a division is one: XLA would multiply by the reciprocal root, which has other last
-    bits, and the greatest weight of a channel is 127.5 levels, on the edge between two."""
-    return lax.reduce_precision(jnp.sqrt(x), 8, 23)
+def rounding(x: Array) -> Array:
+    """The same numbers, between two operations that a compiler would make one without rounding between them: neither
+    XLA nor LLVM looks through the magnitude."""
+    size = jnp.abs(x)
+    return jnp.where(x < 0, -size, size)
+
+
+def over_root(x: Array | float, square: Array, more: float) -> Array:
+    """x / √(square + more), rounded once, as of float64: the greatest weight of a channel is 127.5 levels, on the edge
+    between two."""
+    wide = jnp.float32(more)
+    whole = rounding(square + wide)
+    lost = (square - (whole - wide)) + (wide - (whole - (whole - wide))) + np.float32(more - float(np.float32(more)))
+    divisor = jnp.sqrt(whole)
+    lost = (_remainder(whole, divisor, divisor) + lost) / (2 * divisor)
+    quotient = x / divisor
+    return quotient + (_remainder(x, quotient, divisor) - quotient * lost) / divisor
+
+
+def _remainder(x: Array | float, left: Array, right: Array) -> Array:
+    """x - left · right without rounding, where it is small: of halves with so few bits that each product is exact."""
+    (l_high, l_low), (r_high, r_low) = (
+        (high := lax.reduce_precision(factor, 8, 11), factor - high) for factor in (left, right)
+    )
+    return (((x - l_high * r_high) - l_high * r_low) - l_low * r_high) - l_low * r_low
+
+
+def added_once(product: Array, numbers: Array, factor: Array) -> Array:
+    """product + numbers · factor, rounded once, as oneDNN has it. numbers: of 8 bits, so that halves of the products
+    are exact."""
+    product = rounding(product)
+    high = lax.reduce_precision(factor, 8, 11)
+    summand = numbers * high
+    total = product + summand
+    shift = total - product
+    lost = (product - (total - shift)) + (summand - shift)
+    return total + (lost + numbers * (factor - high))
 
 
 def rounded_away(x: Array) -> Array:

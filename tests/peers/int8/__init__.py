@@ -1,0 +1,1 @@
+"""Networks of 8-bit integers in this library and in MXNet."""
