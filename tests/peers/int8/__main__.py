@@ -4,10 +4,10 @@
 
 GLUON_CV is dmlc/gluon-cv at v0.10.5, or a folder with `…_int8-symbol.json` files. Parameters are drawn, and images of
 one colour each, with noise. The biases of a last dense layer take the mean of its results off, so that images differ in
-their class. Ranges are calibrated by the first images, those without a negative number up to 2.2 times the greatest: then
-data have few more than 116 levels, with which no sum of two products exceeds 16 bits, where oneDNN cuts them off on
-processors without VNNI. `--signed` leaves the images' own range to each run, as the files have it: they become int8, of
-which oneDNN halves the weights there.
+their class. Ranges are calibrated by the first images, those without a negative number up to 2.2 times the greatest:
+then data have few more than 116 levels, with which no sum of two products exceeds 16 bits, where oneDNN cuts them off
+on processors without VNNI. `--signed` leaves the images' own range to each run, as the files have it: they become int8,
+of which oneDNN halves the weights there. `--seed` draws others.
 
 Whole: how many images have MXNet's first class. Nodes: each with MXNet's inputs for the first images: how many integers
 are one level apart, and how many more; how far floats are, of the largest, and in which node.
@@ -52,9 +52,9 @@ class Nodes(NamedTuple):
     worst: str
 
 
-def drawn_images(count: int, size: int) -> np.ndarray:
+def drawn_images(count: int, size: int, seed: int) -> np.ndarray:
     """Images of one colour each, with noise, (count, 3, size, size), from 0 to 1."""
-    random = np.random.RandomState(1)
+    random = np.random.RandomState(seed)
     colours = random.uniform(0, 0.8, (count, 3, 1, 1))
     return (colours + random.uniform(0, 0.2, (count, 3, size, size))).astype(np.float32)
 
@@ -160,10 +160,10 @@ def compare_nodes(model: nn.Model, theirs: Mapping[str, np.ndarray], data: np.nd
     return Nodes(integers, apart, far, relative, worst)
 
 
-def compare(name: str, source: Path, mxnet: str, count: int, shown: int, is_signed: bool) -> list[str]:
+def compare(name: str, source: Path, mxnet: str, count: int, shown: int, is_signed: bool, seed: int) -> list[str]:
     """A row of the table."""
     size = next((size for start, size in SIZES.items() if name.startswith(start)), 224)
-    images = drawn_images(count, size)
+    images = drawn_images(count, size, seed)
     batches = np.split(images, range(BATCH, count, BATCH))
     model = drawn_model(sym.load(str(source)), images)
     some = batches[:CALIBRATING]
@@ -190,11 +190,15 @@ def compare(name: str, source: Path, mxnet: str, count: int, shown: int, is_sign
     ]
 
 
-def main(*, source: str, mxnet: str, only: Any = (), images: int = 256, shown: int = 2, signed: bool = False) -> None:
+def main(
+    *, source: str, mxnet: str, only: Any = (), images: int = 256, shown: int = 2, signed: bool = False, seed: int = 1
+) -> None:
     """Compare each network."""
     files = {path.name.removesuffix("-symbol.json"): path for path in sorted(Path(source).rglob("*_int8-symbol.json"))}
     rows = (
-        compare(name, path, mxnet, images, shown, signed) for name, path in files.items() if not only or name in only
+        compare(name, path, mxnet, images, shown, signed, seed)
+        for name, path in files.items()
+        if not only or name in only
     )
     columns = ["network", "first class is MXNet's", "integers", "one level", "more", "floats apart", "where"]
     print_table(columns, rows, ("mxnet", mxnet), left=7)
