@@ -33,8 +33,8 @@ def _convolution(equation: Equation) -> Arrays:
     of_batches = params["batch_group_count"]  # samples are in groups that have filters of their own
     groups = params["feature_group_count"] * of_batches
     dtype = dtype_of(equation.outvars[0])
-    is_spread = any(step > 1 for step in params["lhs_dilation"])
-    multiplied = _sums_of_places if is_spread else _products_of_windows
+    by_places = _is_cheaper_by_places(equation)
+    multiplied = _sums_of_places if by_places else _products_of_windows
     back = np.argsort(numbers.out_spec)
     alone = _alone(equation)
 
@@ -52,7 +52,7 @@ def _convolution(equation: Equation) -> Arrays:
 
     weight, result = equation.invars[1].aval, equation.outvars[0].aval
     filters = weight.shape[numbers.rhs_spec[0]]
-    if is_spread:
+    if by_places:
         data = equation.invars[0].aval
         columns = (
             prod(data.shape)
@@ -64,6 +64,21 @@ def _convolution(equation: Equation) -> Arrays:
         columns = groups * prod(result.shape) // max(1, filters) * prod(weight.shape) // max(1, filters)
     vars(convolve).update(elements=2 * columns)
     return convolve
+
+
+def _is_cheaper_by_places(equation: Equation) -> bool:
+    """Whether the products of each element are added at their places: of dilated data, and where that moves fewer
+    numbers than the windows have, as a gradient of data does that have fewer channels than the results."""
+    params, numbers = equation.params, equation.params["dimension_numbers"]
+    if any(step > 1 for step in params["lhs_dilation"]):
+        return True
+    if any(step > 1 for step in params["window_strides"]) or params["batch_group_count"] > 1:
+        return False
+    data, result = equation.invars[0].aval.shape, equation.outvars[0].aval.shape
+    places = prod(data[i] for i in numbers.lhs_spec[2:])
+    new_places = prod(result[i] for i in numbers.out_spec[2:])
+    channels, new_channels = data[numbers.lhs_spec[1]], result[numbers.out_spec[1]]
+    return places <= new_places and 2 * places * new_channels <= new_places * channels
 
 
 class _Alone:
@@ -97,7 +112,7 @@ class _Alone:
 
 def _alone(equation: Equation) -> _Alone | None:
     """Return what compiles a convolution by itself; None where that gains nothing: for small ones, for groups, for
-    windows of one place, and for gradients of weights, whose windows are as large as their data."""
+    windows of one place, where products are added at their places though data are not dilated, and for gradients of weights, whose windows are as large as their data."""
     params, numbers = equation.params, equation.params["dimension_numbers"]
     data, weight, result = (variable.aval for variable in (*equation.invars, equation.outvars[0]))
     kernel, places = (
@@ -108,6 +123,8 @@ def _alone(equation: Equation) -> _Alone | None:
     is_dense = params["feature_group_count"] == params["batch_group_count"] == 1
     is_worth = products >= _SMALLEST and len(kernel) == 2 and data.dtype == weight.dtype == result.dtype == np.float32
     if not (is_dense and is_worth and prod(kernel) > 1 and kernel[-1] <= places[-1]):
+        return None
+    if _is_cheaper_by_places(equation) and prod(params["lhs_dilation"]) == 1:
         return None
     names = ("window_strides", "padding", "lhs_dilation", "rhs_dilation")
     sizes = (tuple(data.shape[i] for i in numbers.lhs_spec), tuple(weight.shape[i] for i in numbers.rhs_spec))
@@ -169,8 +186,8 @@ def _products_of_windows(data: Any, weight: Any, params: Any, wide: Any, dtype: 
 
 
 def _sums_of_places(data: Any, weight: Any, params: Any, wide: Any, dtype: Any) -> Any:
-    """Return the same for dilated data: each element is multiplied with all taps, and the products are added at their
-    places. The zeros between elements are skipped."""
+    """Return the same: each element is multiplied with all taps, and the products are added at their places. The zeros
+    between elements of dilated data are skipped."""
     n, (groups, filters, channels), kernel, sizes = data.shape[0], weight.shape[:3], weight.shape[3:], data.shape[3:]
     apart, inside = params["lhs_dilation"], params["rhs_dilation"]
     reach = [(size - 1) * step for size, step in zip(kernel, inside, strict=True)]

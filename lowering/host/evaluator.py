@@ -24,6 +24,7 @@ from lowering.host.primitives import (
     require,
     shape_of,
 )
+from lowering.host.short_axes import ELEMENT_WISE, along_longer_axes
 
 _OF_AN_EQUATION, _OF_AN_ELEMENT = 3.0, 0.25e-3
 """Microseconds by which an equation is slower than compiled: calls of NumPy's and of ours, and reading and writing an
@@ -119,6 +120,8 @@ class Evaluator:
         read_and_written = sum(prod(v.aval.shape) for v in (*equation.invars, *equation.outvars))
         elements = getattr(function, "elements", 0) + _TIMES.get(name, 1) * read_and_written
         self.microseconds += _OF_AN_EQUATION + _OF_AN_ELEMENT * elements + getattr(function, "microseconds", 0)
+        if name in ELEMENT_WISE:
+            function = along_longer_axes(function, shape_of(equation.outvars[0]), dtype_of(equation.outvars[0]))
         outs = tuple(self._slot(variable) for variable in equation.outvars)
         if key is not None:
             self._results[key] = outs

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.host.primitives import Arrays, Equation, dtype_of, evaluates, require, shape_of
+from lowering.host.short_axes import copied_along_longer_axes
 
 
 @evaluates("broadcast_in_dim")
@@ -25,7 +26,7 @@ def _broadcast_in_dim(equation: Equation) -> Arrays:
 def _reshape(equation: Equation) -> Arrays:
     require(equation.params.get("dimensions") is None)
     shape = shape_of(equation.outvars[0])
-    return lambda x: np.reshape(x, shape)
+    return lambda x: np.reshape(copied_along_longer_axes(x), shape)
 
 
 @evaluates("squeeze")
