@@ -112,7 +112,8 @@ class _Alone:
 
 def _alone(equation: Equation) -> _Alone | None:
     """Return what compiles a convolution by itself; None where that gains nothing: for small ones, for groups, for
-    windows of one place, where products are added at their places though data are not dilated, and for gradients of weights, whose windows are as large as their data."""
+    windows of one place, for gradients of weights, whose windows are as large as their data, and where products are
+    added at their places, unless data are dilated."""
     params, numbers = equation.params, equation.params["dimension_numbers"]
     data, weight, result = (variable.aval for variable in (*equation.invars, equation.outvars[0]))
     kernel, places = (

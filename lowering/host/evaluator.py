@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -46,6 +48,9 @@ _TIMES = {
 """How many times as long an element takes with some primitives, measured likewise: none where NumPy returns a view; exp
 and its like are no slower than XLA's where NumPy has them for AVX-512, and so much where it has not."""
 
+profiled = threading.Event()
+"""Set while a profiler records what computes: each equation is recorded."""
+
 TURNS = 16
 """The expected number of turns of a loop without a fixed number."""
 
@@ -71,6 +76,7 @@ class Evaluator:
         self._inputs = [self._slot(variable) for variable in jaxpr.invars]
         self._dtypes = [variable.aval.dtype for variable in jaxpr.invars]
         self._calls: list[tuple[Arrays, tuple[int, ...], tuple[int, ...] | int, tuple[int, ...]]] = []
+        self._names: list[str] = []
         self.microseconds = 0.0
         for equation in _used(jaxpr):
             self._add(equation)
@@ -125,6 +131,7 @@ class Evaluator:
         outs = tuple(self._slot(variable) for variable in equation.outvars)
         if key is not None:
             self._results[key] = outs
+        self._names.append(name)
         self._calls.append((function, ins, outs if equation.primitive.multiple_results else outs[0], ()))
 
     def taken(self, arrays: Sequence[Any]) -> list[Any]:
@@ -139,7 +146,8 @@ class Evaluator:
         values = [*self._given]
         for slot, array in zip(self._inputs, arrays, strict=True):
             values[slot] = array
-        for function, ins, outs, last in self._calls:
+        calls = self._recorded_calls() if profiled.is_set() else self._calls
+        for function, ins, outs, last in calls:
             result = function(*[values[i] for i in ins])
             if type(outs) is int:
                 values[outs] = result
@@ -149,6 +157,18 @@ class Evaluator:
             for slot in last:
                 values[slot] = None
         return [values[slot] for slot in self._outputs]
+
+    def _recorded_calls(self) -> list[Any]:
+        """Return the calls as they are while a profiler records them; programs in programs record their own."""
+        return [
+            call if hasattr(call[0], "microseconds") else (partial(_recorded, name, call[0]), *call[1:])
+            for name, call in zip(self._names, self._calls, strict=True)
+        ]
+
+
+def _recorded(name: str, function: Arrays, *arrays: Any) -> Any:
+    with jax.profiler.TraceAnnotation(name, category="operator"):
+        return function(*arrays)
 
 
 def _key_of(equation: Any, ins: tuple[int, ...]) -> Any:

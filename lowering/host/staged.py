@@ -9,7 +9,6 @@ script computes the same bits each time.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -83,9 +82,6 @@ EFFORTS = ("auto", "quick", "full")
 little effort. full: every program is compiled at its first call, for its platform."""
 
 _effort: ContextVar[str] = ContextVar("effort", default="auto")
-
-profiled = threading.Event()
-"""Set while a profiler records the programs that XLA runs: all are compiled."""
 
 
 @contextmanager
@@ -407,15 +403,18 @@ def _as_kind(array: jax.Array, kind: Any) -> jax.Array:
 
 def may_be_quick() -> bool:
     """Whether compiling for the device takes so long that first calls are compiled quickly: on a GPU."""
-    return jax.default_backend() == "gpu" and not profiled.is_set()
+    return jax.default_backend() == "gpu"
 
 
 def may_evaluate(leaves: Sequence[Any] = ()) -> bool:
     """Whether arrays are there, on the one CPU where JAX computes by itself, and nothing watches it compute."""
     config: Any = jax.config
-    if profiled.is_set() or config.jax_default_device is not None:
-        return False
-    if config.jax_debug_nans or config.jax_debug_infs or config.jax_disable_jit:
+    if (
+        config.jax_default_device is not None
+        or config.jax_debug_nans
+        or config.jax_debug_infs
+        or config.jax_disable_jit
+    ):
         return False
     device = jax.devices()[0]
     if device.platform != "cpu":

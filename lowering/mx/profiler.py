@@ -1,7 +1,8 @@
 """`mx.profiler`: MXNet's profiler over `jax.profiler`. It traces what JAX and XLA do while it runs, and what a script
 marks.
 
-`dump` writes a Chrome trace (chrome://tracing). Its operators are XLA's, which are named as in the compiled program.
+`dump` writes a Chrome trace (chrome://tracing). Its operators are XLA's, which are named as in the compiled program, and
+JAX's primitives where NumPy evaluates a program.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import jax
 
-from lowering.host.staged import profiled
+from lowering.host.evaluator import profiled
 from lowering.messages.counts import checks_flags
 from symjax_nnvm.errors import CallError, MXNetError, refuse_unknown
 from symjax_nnvm.io.files import path_text, write_file
@@ -146,7 +147,7 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
 
 
 def dumps(reset: bool = False, format: str = "table", sort_by: str = "total", ascending: bool = False) -> str:
-    """Return how often XLA's operators and a script's own marks ran, and for how many milliseconds.
+    """Return how often operators and a script's own marks ran, and for how many milliseconds.
 
     Args:
         reset: clear the numbers afterwards.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import lowering
 from lowering import mx
 
 FILE = "profile.json"
@@ -20,6 +21,20 @@ def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     yield
     mx.profiler.set_state("stop")
     mx.profiler.dumps(reset=True)
+
+
+@pytest.mark.parametrize("effort", ["auto", "full"])
+def test_operators_are_recorded_whatever_computes_them(effort: str):
+    """JAX's primitives where NumPy does, XLA's where it does; those of programs in programs once."""
+    x = mx.nd.ones((3, 7))
+    with lowering.effort(effort):
+        mx.profiler.start()
+        mx.nd.softmax(mx.nd.tanh(x)).wait_to_read()
+        mx.profiler.stop()
+    (times,) = json.loads(mx.profiler.dumps(format="json"))["Time"].values()
+    counts = {name.partition(".")[0]: row["Count"] for name, row in times.items()}
+    assert counts.get("tanh") == 1, counts
+    assert "jit" not in counts
 
 
 def test_operators_and_marks():
