@@ -1,8 +1,8 @@
 """`mx.profiler`: MXNet's profiler over `jax.profiler`. It traces what JAX and XLA do while it runs, and what a script
 marks.
 
-`dump` writes a Chrome trace (chrome://tracing). Its operators are XLA's, which are named as in the compiled program, and
-JAX's primitives where NumPy evaluates a program.
+`dump` writes a Chrome trace (chrome://tracing). Its operators are XLA's, which are named as in the compiled program,
+and JAX's primitives where NumPy evaluates a program.
 """
 
 from __future__ import annotations
