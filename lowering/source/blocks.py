@@ -22,7 +22,8 @@ _NUMBER = "#"
 @dataclass(eq=False)
 class Call:
     """One step of a program. template: its expression, with markers for inputs, strings and literals; of a call of a
-    function its name. inputs, outputs: slots. name: of the node."""
+    function its name. inputs, outputs: slots. name: of the node. is_recurrent: whether it applies its parameters to
+    what came of them before."""
 
     template: str
     inputs: tuple[int, ...]
@@ -31,6 +32,7 @@ class Call:
     outputs: tuple[int, ...]
     name: str
     function: Function | None = None
+    is_recurrent: bool = False
 
 
 @dataclass(eq=False)
@@ -203,6 +205,8 @@ class _Numbers:
         for name, other in zip(self.names, self.vectors, strict=True):
             times, offset = self._line(vector, other)
             if offset is not None:
+                if times < 0 < offset:
+                    return expression(f"{offset} - {name if times == -1 else f'{-times} * {name}'}")
                 shift = f" {'+' if offset > 0 else '-'} {abs(offset)}" if offset else ""
                 return expression(f"{name if times == 1 else f'{times} * {name}'}{shift}")
         self.names.append(self._scope.new(self.preferred or hint, "number"))
@@ -272,6 +276,14 @@ def _split_numbers(text: str) -> list[str]:
         else:
             parts[-1] += other
     return parts
+
+
+def without_numbers(first: str, last: str) -> str:
+    """Return the name of a first and a last node of a kind without the numbers that tell them apart."""
+    parts = _split_numbers(first), _split_numbers(last)
+    if parts[0][::2] != parts[1][::2]:
+        return last
+    return "".join(a for a, b in zip(*parts, strict=True) if a == b).rstrip("_") or last
 
 
 def _alike(column: Sequence[list[str]]) -> bool:
@@ -419,7 +431,7 @@ def _form(window: Sequence[Call], last: Mapping[int, int], start: int, most: int
         form.append(tuple(inside.get(slot) or outer.setdefault(slot, len(outer)) for slot in call.inputs))
         inside.update((slot, (place, number)) for number, slot in enumerate(call.outputs))
     leaving = [spot for slot, spot in inside.items() if last.get(slot, -1) >= start + len(window)]
-    if not leaving or leaving[-1] != (len(window) - 1, 0) or len(leaving) > most:
+    if not leaving or leaving[-1][0] != len(window) - 1 or len({place for place, _ in leaving}) > most:
         return None
     read = {slot for slot, _ in inside.items() if slot in last}
     unread = [c for c in window[:-1] if not read.intersection(c.outputs) and not c.strings]

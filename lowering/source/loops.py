@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections import defaultdict
+import operator
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lowering.source.blocks import Call, in_common
+from lowering.source.blocks import Call, in_common, without_numbers
 from lowering.source.expressions import MANY
 from lowering.source.names import Names
 
@@ -26,7 +28,7 @@ class Loop(Call):
     """Steps that repeat. carried: the slots of the first value, and inside of the value before and after a step.
     items: the slot inside and the slots of each turn's element of a list; indices: which element it is, as text.
     collected: slots of each turn's value, by the slot inside. last: slots of the last turn's value, likewise.
-    variables, rows: what the loop is over, and its values in each turn."""
+    variables, rows: what the loop is over, and its values in each turn. names: of its own scope."""
 
     body: list[Call] = field(default_factory=list)
     carried: list[tuple[int, int, int]] = field(default_factory=list)
@@ -36,6 +38,34 @@ class Loop(Call):
     last: dict[int, int] = field(default_factory=dict)
     variables: list[str] = field(default_factory=list)
     rows: list[list[tuple[str, bool]]] = field(default_factory=list)
+    names: Names = field(default_factory=Names)
+
+
+def layer_by_layer(calls: list[Call]) -> list[Call]:
+    """Return the steps of an unrolled recurrent network, which come step by step, layer by layer.
+
+    Steps go by how many of the parameters that are applied several times they come after. A layer is where some are
+    applied to what came of them; what is in none goes with the first that reads it. Networks without stay as they are.
+    """
+    uses = Counter((call.template, call.strings) for call in calls if call.strings)
+    bits = {key: 1 << number for number, (key, count) in enumerate(uses.items()) if count > 1}
+    after, owns, before = list[int](), list[int](), defaultdict[int, int](int)
+    for call in calls:
+        owns.append(bits.get((call.template, call.strings), 0))
+        after.append(functools.reduce(operator.or_, (before[slot] for slot in call.inputs), 0))
+        before |= dict.fromkeys(call.outputs, after[-1] | owns[-1])
+    layers = {mask for own, mask in zip(owns, after, strict=True) if own & mask}
+    recurrent = functools.reduce(operator.or_, (own & mask for own, mask in zip(owns, after, strict=True)), 0)
+    for call, own in zip(calls, owns, strict=True):
+        call.is_recurrent = bool(own & recurrent)
+    first, readers = dict[int, int](), dict[int, tuple[int, int]]()
+    after = [mask | own for mask, own in zip(after, owns, strict=True)]
+    order = [(mask.bit_count(), first.setdefault(mask, place)) for place, mask in enumerate(after)]
+    for place, call in reversed([*enumerate(calls)]):
+        if after[place] not in layers:
+            order[place] = min((readers[slot] for slot in call.outputs if slot in readers), default=order[place])
+        readers |= {slot: min(order[place], readers.get(slot, order[place])) for slot in call.inputs}
+    return [calls[place] for place in sorted(range(len(calls)), key=order.__getitem__)] if layers else calls
 
 
 def with_loops(calls: list[Call], results: Iterable[int], names: Names, *, several: bool = False) -> list[Call]:
@@ -43,8 +73,10 @@ def with_loops(calls: list[Call], results: Iterable[int], names: Names, *, sever
     chains of blocks, which may become functions first."""
     if len(calls) <= _FEW_TURNS:
         return calls
-    numbers: dict[str, int] = {}
-    kinds = [numbers.setdefault(call.template, len(numbers)) for call in calls]
+    numbers: dict[object, int] = {}
+    kinds = [
+        numbers.setdefault((call.template, call.strings if call.is_recurrent else ()), len(numbers)) for call in calls
+    ]
     readers: dict[int, list[int]] = defaultdict(list)
     for place, call in enumerate(calls):
         for slot in call.inputs:
@@ -91,14 +123,16 @@ def _candidates(
         if several:
             tried.add((period, end))
         loops: list[tuple[int, Sequence[Sequence[Call]], Loop]] = []
+        is_chain = not several and period == 1  # of blocks, which may end before others begin; so may a layer's steps
+        may_be_fewer = is_chain or any(call.is_recurrent for call in calls[start : start + period])
         for begin in range(start, start + period):
             most = (end - begin) // period + 1
-            fewest = most if several or period > 1 else _FEW_TURNS + 1  # a chain of blocks may end before others begin
-            for turns in range(most, max(fewest, _FEW_TURNS + 1) - 1, -1):
+            for turns in range(most, _FEW_TURNS if may_be_fewer else max(most - 1, _FEW_TURNS), -1):
                 rows = [calls[begin + k * period : begin + (k + 1) * period] for k in range(turns)]
                 loop = _loop(rows, begin, readers, elements)
-                if loop is not None and (loop.items or (loop.carried and (loop.collected or not several))):
-                    loops.append((begin, rows, loop))
+                if loop is not None:
+                    if loop.items or (loop.carried and (loop.collected or not several)):
+                        loops.append((begin, rows, loop))
                     break
         if loops:
             yield min(loops, key=lambda one: (len(one[2].carried) + len(one[2].collected), one[0]))
@@ -141,7 +175,7 @@ def _loop(
             else:
                 return None
         inputs = tuple(slots[v] for v in zip(*(call.inputs for call in column), strict=True))
-        loop.body.append(replace(column[0], inputs=inputs, name=column[-1].name))
+        loop.body.append(replace(column[0], inputs=inputs, name=without_numbers(column[0].name, column[-1].name)))
     leaving = set[int]()
     for first, row in made.items():
         for turn, slot in enumerate(row, start=1):
@@ -161,7 +195,8 @@ def _name(
 ) -> None:
     """Give a loop its variables, and its steps strings and literals in terms of them."""
     places = [[("number#", str(elements[row[k]][1])) for _, row in loop.items] for k in range(len(turns))]
-    calls, abstraction = in_common(turns, names, "i", places)
+    loop.names = Names(within=names)
+    calls, abstraction = in_common(turns, loop.names, "i", places)
     for step, call in zip(loop.body, calls, strict=True):
         step.strings, step.consts = call.strings, call.consts
     loop.indices = abstraction.consts[len(abstraction.consts) - len(loop.items) :]

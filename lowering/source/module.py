@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import textwrap
 from collections import defaultdict
@@ -24,7 +25,7 @@ from lowering.source.blocks import (
 from lowering.source.expressions import MANY
 from lowering.source.layout import COLUMNS, laid_out, lines_of
 from lowering.source.leaves import Leaf
-from lowering.source.loops import Loop, with_loops
+from lowering.source.loops import Loop, layer_by_layer, with_loops
 from lowering.source.names import Names, identifier
 from lowering.source.templates import (
     CONST,
@@ -61,7 +62,6 @@ class _Module:
         self._globals = Names(RESERVED)
         self._main_names = Names(RESERVED, self._globals)
         self._sizes: dict[str, str] = {}
-        self._lengths: dict[str, int] = {}
         self._last_shape = ""
         self._texts: dict[str, list[str]] = {}
         variables = network.variables.items()  # two may have one name
@@ -128,7 +128,7 @@ class _Module:
                 calls |= self._function(group)
             else:
                 calls |= {id(leaf): [leaf.call()] for leaf in group}
-        steps = self._once(call for leaf in leaves for call in calls[id(leaf)])
+        steps = layer_by_layer(self._once(call for leaf in leaves for call in calls[id(leaf)]))
         return sorted(steps, key=lambda call: bool(call.inputs or call.strings or not call.outputs))  # constants first
 
     def _once(self, calls: Iterable[Call]) -> list[Call]:
@@ -233,7 +233,8 @@ class _Module:
             arrays = [function.names.new(f"x{i + 1}" if several else "x") for i in range(len(function.inputs))]
             slots = dict(zip(function.inputs, arrays, strict=True))
             lines = self._statements(function.calls, slots, function.names, function.results, function.common)
-            lines = with_return(lines, ", ".join(slots[slot] for slot in function.results))
+            returned = _joined([slots[slot] for slot in function.results], slots)
+            lines = with_return(lines, returned[1:] if returned[1:].isidentifier() and returned[0] == "*" else returned)
         words, abstraction = _words(lines), function.abstraction
         function.needs = [word for word in (*_FIRST, *_LAST) if word in words] + _dims(lines)
         literals = [*zip(abstraction.literals, function.defaults, strict=True)]
@@ -279,6 +280,10 @@ class _Module:
         targets: names that results take if the value that has the name is read no more, by slot."""
         calls = with_loops(calls, results, names)
         last_read = {slot: place for place, call in enumerate(calls) for slot in call.inputs}
+        rows: dict[int, list[Sequence[int]]] = defaultdict(list)
+        for row in (*(call.inputs for call in calls), results):
+            for place, slot in enumerate(row):
+                rows[slot].append(row[place:])
         lines: list[str] = []
         for place, call in enumerate(calls):
             if names is self._main_names and targets is None:
@@ -289,9 +294,13 @@ class _Module:
             text = self._rendered(call, slots)
             if call.template == marker(INPUT, 0) and call.outputs:
                 slots[call.outputs[0]] = text
-            elif len(call.outputs) > MANY:
+            elif len(call.outputs) > MANY or (
+                len(call.outputs) > 1
+                and not {*call.outputs}.intersection(targets or ())
+                and any(tuple(row[: len(call.outputs)]) == call.outputs for row in rows[call.outputs[0]])
+            ):
                 several = self._new_name(call, names, common)
-                slots |= self._elements(several, call.outputs)
+                slots |= _elements(several, call.outputs)
                 lines.append(f"{several} = {text}")
             elif call.outputs:
                 for number, slot in enumerate(call.outputs):
@@ -312,27 +321,13 @@ class _Module:
         before, self._last_shape = self._last_shape, self._shape(block.outputs[0])
         return [f"# {self._last_shape}"] if self._last_shape != before else []
 
-    def _elements(self, several: str, slots: Sequence[int]) -> dict[int, str]:
-        """Return the texts of the elements of a list of arrays."""
-        self._lengths[several] = len(slots)
-        return {slot: f"{several}[{i}]" for i, slot in enumerate(slots)}
-
     def _rendered(self, call: Call, slots: Mapping[int, str]) -> str:
         inputs = [slots[slot] for slot in call.inputs]
         if call.function is not None:
-            return self._called(call.function, call, inputs)
+            return self._called(call.function, call, [text] if (text := _joined(inputs, slots)) else [])
         text = replaced(call.template, {INPUT: lambda i: inputs[int(i)]})
-        text = _RUN.sub(self._run_of, text) if len(inputs) > MANY else text
+        text = _with_lists(text, slots) if len(inputs) > MANY else text
         return rendered(text, (), call.strings, [text for _, text in call.consts])
-
-    def _run_of(self, run: re.Match[str]) -> str:
-        """Return elements of a list that stand in a row: as the list, where they are all of them."""
-        before, several, others, after = run.groups()
-        count = self._lengths.get(several, 0)
-        every = "".join(f", {several}[{i}]" for i in range(1, count))
-        if not count or not others.startswith(every):
-            return run[0]
-        return several if before and after and others == every else f"{before}*{several}{others[len(every) :]}{after}"
 
     def _new_name(self, call: Call, names: Names, common: str, end: str = "") -> str:
         short = call.name.removeprefix(common).removesuffix("_fwd").strip("_") or ("y" if common else call.name)
@@ -349,19 +344,23 @@ class _Module:
             slot: f"{slots[row[0]].rpartition('[')[0]}[{literal_text(index)}]"
             for (slot, row), index in zip(loop.items, loop.indices, strict=True)
         }
-        lists = {slot: names.new(f"all_{loop.body[-1].name}") for slot in loop.collected}
+        lists = {slot: names.new(f"all_{self._maker(loop, slot).name}") for slot in loop.collected}
         rows = [[_value(*value) for value in row] for row in loop.rows]
         over = _over(rows)
         head = f"for {', '.join(loop.variables) or '_'} in {over}:"
         read = [*(after for _, _, after in loop.carried), *lists]
-        body = self._statements(loop.body, inner, names, read, common, targets)
+        body = self._statements(loop.body, inner, loop.names, read, common, targets)
+        if len(body) == 1 and len(lists) == 1 and not carried:
+            (slot, several), value = *lists.items(), body[0].partition(" = ")[2]
+            slots |= _elements(several, loop.collected[slot])
+            return [f"{several} = [{value} {head[:-1]}]"]
         body += [f"{several}.append({inner[slot]})" for slot, several in lists.items()]
         late = [(name, inner[after]) for name, (_, _, after) in zip(carried, loop.carried, strict=True)]
         late = [(name, text) for name, text in late if name != text]
         if late:
             body.append(f"{', '.join(name for name, _ in late)} = {', '.join(text for _, text in late)}")
         for slot, several in lists.items():
-            slots |= self._elements(several, loop.collected[slot])
+            slots |= _elements(several, loop.collected[slot])
         slots |= {final: targets[after][1] for after, final in loop.last.items()}
         start = [f"{', '.join(carried)} = {', '.join(first)}"] if carried else []
         return [*start, *(f"{several} = []" for several in lists.values()), head, *(f"    {line}" for line in body)]
@@ -376,7 +375,7 @@ class _Module:
         order = list(self._arguments.values())
         statements = self._statements(calls, slots, self._main_names, self._results, common_start(calls))
         texts = [slots[slot] for slot in self._results]
-        every = _RUN.sub(self._run_of, ", ".join(texts))
+        every = _joined(texts, slots)
         result = (
             every if len(texts) == 1 else f"({every},)" if every.startswith("*") and ", " not in every else f"({every})"
         )
@@ -439,6 +438,31 @@ def _docstring(text: str, indent: str = "") -> list[str]:
     whole = _IN_SHAPE.sub("\xa0", text)  # shapes are not broken
     lines = [line.replace("\xa0", " ") for line in textwrap.wrap(f'{indent}"""{whole}', COLUMNS - 3, **options)]
     return [f'{lines[0]}"""'] if len(lines) == 1 else [*lines, f'{indent}"""']
+
+
+def _elements(several: str, slots: Sequence[int]) -> dict[int, str]:
+    """Return the texts of the elements of a list of arrays."""
+    return {slot: f"{several}[{i}]" for i, slot in enumerate(slots)}
+
+
+def _joined(texts: Sequence[str], slots: Mapping[int, str]) -> str:
+    """Return arrays between commas, all elements of a list as the list with a star."""
+    return _with_lists(", ".join(texts), slots)
+
+
+def _with_lists(text: str, slots: Mapping[int, str]) -> str:
+    """Return a text in which elements of a list that stand in a row are the list, where they are all of them."""
+
+    def run_of(run: re.Match[str]) -> str:
+        before, several, others, after = run.groups()
+        count = next(i for i in itertools.count() if f"{several}[{i}]" not in texts)
+        every = "".join(f", {several}[{i}]" for i in range(1, count))
+        if count < 2 or not others.startswith(every):
+            return run[0]
+        return several if before and after and others == every else f"{before}*{several}{others[len(every) :]}{after}"
+
+    texts = set(slots.values()) if _RUN.search(text) else set[str]()
+    return _RUN.sub(run_of, text)
 
 
 def _over(rows: Sequence[Sequence[str]]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])")
 _OTHERS = re.compile(r"[^0-9a-zA-Z]+")
@@ -40,7 +40,8 @@ def in_quotes(text: str) -> str:
 class Names:
     """The names of one scope: no two are the same, none is a keyword, a builtin or taken outside.
 
-    within: the scope around it, none of whose names, earlier or later, is one of its own.
+    within: the scope around it, none of whose names, earlier or later, is one of its own. Two scopes inside one may
+    have the same names.
     """
 
     def __init__(self, taken: Iterable[str] = (), within: Names | None = None):
@@ -56,8 +57,8 @@ class Names:
         while self._has(name):
             name, number = f"{word}_{number}", number + 1
         self._taken.add(name)
-        if self._within is not None:
-            self._within._inside.add(name)
+        for scope in self._around():
+            scope._inside.add(name)
         return name
 
     def table(self, text: str) -> str:
@@ -67,5 +68,10 @@ class Names:
         return self.tables[text]
 
     def _has(self, name: str) -> bool:
-        around = self._within
-        return name in self._taken or name in self._inside or (around is not None and name in around._taken)
+        return name in self._inside or any(name in scope._taken for scope in (self, *self._around()))
+
+    def _around(self) -> Iterator[Names]:
+        scope = self._within
+        while scope is not None:
+            yield scope
+            scope = scope._within

@@ -56,9 +56,21 @@ def unrolled(cell: str, steps: int, **options: Any) -> nn.symbol.Symbol:
     stack = mx.rnn.SequentialRNNCell()
     for i in range(2):
         stack.add(getattr(mx.rnn, cell)(4, prefix=f"layer{i}_", **options))
+    return with_head(stack, steps, 4)
+
+
+def bidirectional(steps: int) -> nn.symbol.Symbol:
+    """A recurrent network of two layers that each read the steps forwards and backwards."""
+    stack = mx.rnn.SequentialRNNCell()
+    for i in range(2):
+        stack.add(mx.rnn.BidirectionalCell(mx.rnn.LSTMCell(4, prefix=f"l{i}_"), mx.rnn.LSTMCell(4, prefix=f"r{i}_")))
+    return with_head(stack, steps, 8)
+
+
+def with_head(stack: Any, steps: int, size: int) -> nn.symbol.Symbol:
     embedded = mx.sym.Embedding(mx.sym.Variable("data"), input_dim=9, output_dim=3, name="embed")
     outputs, _ = stack.unroll(steps, embedded, merge_outputs=True)
-    scores = mx.sym.FullyConnected(mx.sym.Reshape(outputs, shape=(-1, 4)), num_hidden=9, name="pred")
+    scores = mx.sym.FullyConnected(mx.sym.Reshape(outputs, shape=(-1, size)), num_hidden=9, name="pred")
     return mx.sym.SoftmaxOutput(scores, mx.sym.Reshape(mx.sym.Variable("softmax_label"), shape=(-1,)), name="softmax")
 
 

@@ -18,7 +18,7 @@ from lowering import mx
 from lowering.source.equations import Body, Equation, Value, merge_equal
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import LoweringError
-from tests.lowering.source.networks import branches, lenet, residual, unrolled
+from tests.lowering.source.networks import bidirectional, branches, lenet, residual, unrolled
 from tests.support.printed import Child, well_formed
 from tests.support.traced import evaluated
 
@@ -93,13 +93,16 @@ def test_what_calls_share_is_a_default_unless_it_has_an_open_size():
 
 @pytest.mark.nightly("every case", but_one_in=2)
 @pytest.mark.slow("compiles")
-@pytest.mark.parametrize(("cell", "most"), [("LSTMCell", 125), ("GRUCell", 115), ("RNNCell", 95)])
-def test_the_steps_of_an_unrolled_network_are_a_loop(child: Child, cell: str, most: int):
+@pytest.mark.parametrize(
+    ("cell", "most"), [("LSTMCell", 95), ("GRUCell", 95), ("RNNCell", 80), ("BidirectionalCell", 115)]
+)
+def test_the_steps_of_an_unrolled_network_are_a_loop_for_each_layer(child: Child, cell: str, most: int):
     shapes = {"data": (2, 7), "softmax_label": (2, 7)}
-    net = unrolled(cell, 7)
+    net = bidirectional(7) if cell == "BidirectionalCell" else unrolled(cell, 7)
     source = lowering.to_source(net, shapes={"data": ("batch", 7), "softmax_label": ("batch", 7)})
     well_formed(source)
-    assert "for i in range(7):" in source
+    assert source.count("    for i in range(7):\n") == 2
+    assert source.count("    for i in range(6, -1, -1):\n") == 2 * (cell == "BidirectionalCell")
     assert len(source.splitlines()) < most
     args, _ = values(net, shapes)
     args |= {name: np.arange(14).reshape(2, 7).astype("float32") % 9 for name in shapes}
@@ -126,6 +129,23 @@ def test_outputs_of_equal_names_come_each(child: Child):
     assert len(got) == len(expected) == 7
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+@pytest.mark.slow("compiles")
+def test_what_8_bit_layers_hand_on_together_is_a_tuple_and_their_blocks_are_functions(child: Child):
+    net = sym.Variable("data")
+    for i in range(3):
+        net = sym.FullyConnected(net, num_hidden=4, flatten=False, name=f"fc{i}")
+        net = sym.Activation(net, act_type="relu", name=f"relu{i}")
+    args, _ = values(net, {"data": (2, 4)})
+    data = args.pop("data")
+    quantized = nn.quantize(net, args, calibration=[data], mode="naive")
+    source = lowering.to_source(*quantized, shapes={"data": ("batch", 4)})
+    well_formed(source)
+    assert "= contrib_quantized_act(*" in source
+    outputs, _, _ = child.run(source, quantized.args, [data])
+    expected, _ = evaluated(lowering.to_jax(quantized.net, platform="any"), {**quantized.args, "data": data})
+    assert np.array_equal(outputs[0], np.asarray(expected[0]))
 
 
 def test_a_large_table_has_what_is_not_zero(child: Child):
@@ -277,7 +297,7 @@ def pyramid() -> Any:
 
 
 AS_WRITTEN = (
-    (pyramid(), {"data": (2, 3)}, '(params, f"box{i_2}", all_down3[i_2])'),
+    (pyramid(), {"data": (2, 3)}, '(params, f"box{i}", all_level_relu[i])'),
     (
         sym.contrib.box_nms(sym.Variable("data")),
         {"data": (1, 4, 6)},
