@@ -170,7 +170,8 @@ def _products_of_windows(data: Any, weight: Any, params: Any, wide: Any, dtype: 
     at_once = max(1, _COLUMNS // (elements * deep))
     result = empty((groups, filters, n, *places), dtype)
     for first in range(0, n, at_once):
-        count = min(at_once, n - first) * prod(places)
+        samples = min(at_once, n - first)
+        count = samples * prod(places)
         sums: Any = None
         for channel in range(0, max(1, channels), deep):
             filtered = kernels[:, :, channel : channel + deep]
@@ -182,7 +183,7 @@ def _products_of_windows(data: Any, weight: Any, params: Any, wide: Any, dtype: 
                 filtered.reshape(groups, filters, taps), columns if rows_are_taps else columns.swapaxes(1, 2)
             )
             sums = products if sums is None else np.add(sums, products, out=sums)
-        result[:, :, first : first + at_once] = sums.reshape(groups, filters, -1, *places)
+        result[:, :, first : first + at_once] = sums.reshape(groups, filters, samples, *places)
     return result
 
 

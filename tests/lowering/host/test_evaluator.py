@@ -93,6 +93,10 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
         lambda x, w: lax.conv_general_dilated(x, w, (2, 1), [(1, 2), (0, 1)], (1, 2), (2, 1), feature_group_count=2),
         [np.arange(120, dtype="f").reshape(2, 4, 3, 5) / 60, np.arange(48, dtype="f").reshape(6, 2, 2, 2)],
     ),
+    "convolution without places": (
+        lambda x, w: lax.conv_general_dilated(x, w, (1, 1), [(0, 0), (0, 0)]),
+        [SQUARE.reshape(1, 1, 4, 5), np.ones((1, 1, 5, 2), "f")],
+    ),
     "convolution with more places than data, of fewer channels": (
         lambda x, w: lax.conv_general_dilated(x, w, (1, 1), [(2, 2), (3, 1)], (1, 1), (1, 2), feature_group_count=2),
         [np.arange(480, dtype="f").reshape(3, 8, 4, 5) / 240, np.arange(48, dtype="f").reshape(2, 4, 3, 2)],
