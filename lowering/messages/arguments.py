@@ -417,7 +417,8 @@ def _about_missing(symbol: Symbol, missing: set[str], surplus: set[str], aux: se
             f"{plain_list(map(repr, sorted(labels)))}: only training needs a label; "
             "symjax_nnvm.inference_symbol(symbol) is the network without it."
         )
-    states = [name for name in ordered if name in set(symbol.list_auxiliary_states())]
+    auxiliary = set(symbol.list_auxiliary_states())
+    states = [name for name in ordered if name in auxiliary]
     if states and not aux:
         yield f"Auxiliary states come after the arguments: {call}."
     learned = {node.name for node in learned_variables(symbol)} - set(states)

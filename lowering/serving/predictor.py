@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple, Self, SupportsIndex
 
 import jax
@@ -305,7 +305,7 @@ class Predictor:
         """Return the platform of the device."""
         return self._placement.platform
 
-    @property
+    @cached_property
     def _states(self) -> set[str]:
         return set(self.symbol.list_auxiliary_states())
 

@@ -282,7 +282,8 @@ class Trainer:
 
     def _check_names(self, shapes: Mapping[str, Any]) -> None:
         missing = [name for name in self.inputs.data if name not in shapes]
-        unknown = [name for name in shapes if name not in self.symbol.list_arguments()]
+        arguments = {*self.symbol.list_arguments()}
+        unknown = [name for name in shapes if name not in arguments]
         if missing or unknown:
             got = f"unknown names {listed(unknown)}" if unknown else f"no shape for {listed(missing)}"
             hints = [keyword_hint("Trainer.init", name, list(self.inputs.names)) for name in unknown[:3]]

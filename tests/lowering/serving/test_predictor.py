@@ -133,6 +133,17 @@ def test_weights_are_transformed_once_for_all_signatures(tmp_path: Path, monkeyp
     choose.forget()
 
 
+def test_a_first_call_walks_the_network_a_few_times_however_many_parameters_it_has(monkeypatch: pytest.MonkeyPatch):
+    net, walks = sym.Variable("data"), []
+    for i in range(20):
+        net = sym.broadcast_add(net, sym.Variable(f"b{i}"))
+    predict = lowering.Predictor(net, {f"b{i}": np.ones((1, 2), "f") for i in range(20)}, effort="auto")
+    listed = type(net).list_auxiliary_states
+    monkeypatch.setattr(type(net), "list_auxiliary_states", lambda self: walks.append(0) or listed(self))
+    np.testing.assert_array_equal(predict(data=np.ones((1, 2), "f"))[0], [[21, 21]])
+    assert len(walks) < 5
+
+
 def test_arrays_may_change_once_they_were_given():
     """Aligned ones, whose memory `jax.device_put` shares."""
 
