@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from lowering.host.evaluator import TURNS
+from lowering.xla.program_bound import inner_programs
 
 _DENSE, _NAIVE, _ELEMENT = 0.1e-3, 6e-3, 1e-3
 """Microseconds of a multiplication in a product or a convolution of Eigen's, in a convolution for which XLA writes
@@ -21,14 +22,9 @@ def excess_of_quick_calls(jaxpr: Any) -> float:
 
 def _excess(equation: Any) -> float:
     params, outs = equation.params, equation.outvars
-    inner = [
-        excess_of_quick_calls(getattr(value, "jaxpr", value))
-        for parameter in params.values()
-        for value in (parameter if isinstance(parameter, tuple) else (parameter,))
-        if hasattr(getattr(value, "jaxpr", value), "eqns")
-    ]
-    if inner:
-        return params.get("length", TURNS if equation.primitive.name == "while" else 1) * sum(inner)
+    if inner := inner_programs(equation):
+        turns = params.get("length", TURNS if equation.primitive.name == "while" else 1)
+        return turns * sum(map(excess_of_quick_calls, inner))
     written = sum(prod(out.aval.shape) for out in outs)
     if equation.primitive.name == "dot_general":
         (contracted, _), _ = params["dimension_numbers"]

@@ -25,7 +25,7 @@ from lowering.host.placed import owned, placed
 from lowering.host.primitives import NotEvaluated, is_key, is_threefry
 from lowering.host.quick_calls import excess_of_quick_calls
 from lowering.xla.compile_options import forget_note_of_jax, is_of_memory, jit, options_for, too_large, wait_for_memory
-from lowering.xla.program_bound import Forgets, Kept, bytes_of_plan, jitted
+from lowering.xla.program_bound import Forgets, Kept, bytes_of_plan, inner_programs, jitted
 from symjax_nnvm.errors import CallError, NNVMError, refuse_unknown
 
 _OF_A_CALL = 20.0
@@ -349,9 +349,8 @@ def _primitives(jaxpr: Any) -> Iterator[str]:
     """Yield the names of the primitives of equations, of inner programs too."""
     for equation in jaxpr.eqns:
         yield equation.primitive.name
-        for value in equation.params.values():
-            if hasattr(value, "jaxpr"):
-                yield from _primitives(value.jaxpr)
+        for inner in inner_programs(equation):
+            yield from _primitives(inner)
 
 
 class _Evaluated:

@@ -215,7 +215,7 @@ class Function(recording.ByPython):
         if any(not isinstance(output, NDArray) for output in outputs):
             raise CallError("forward of a Function must return NDArrays", got=type(results).__name__)
         if recording.is_recording():
-            self.dialect = outputs[0].dialect
+            self._dialect = outputs[0].dialect
             outputs = [output.detach() for output in outputs]
             values = [array.value for array in inputs]
             Call(self, values, [*map(origin, inputs)], None, [out.value for out in outputs]).made(outputs)

@@ -171,5 +171,15 @@ def bytes_of_plan(jaxpr: Any) -> int:
 
 def equations_of(jaxpr: Any) -> int:
     """Return the number of equations of a jaxpr, those of inner programs too."""
-    inner = [value for equation in jaxpr.eqns for value in equation.params.values()]
-    return len(jaxpr.eqns) + sum(equations_of(value.jaxpr) for value in inner if hasattr(value, "jaxpr"))
+    return sum(1 + sum(map(equations_of, inner_programs(equation))) for equation in jaxpr.eqns)
+
+
+def inner_programs(equation: Any) -> list[Any]:
+    """Return the jaxprs in an equation: of a function that is called, of a loop, of branches."""
+    parameters = equation.params.values()
+    values = (
+        value
+        for parameter in parameters
+        for value in (parameter if isinstance(parameter, tuple | list) else (parameter,))
+    )
+    return [jaxpr for jaxpr in (getattr(value, "jaxpr", value) for value in values) if hasattr(jaxpr, "eqns")]

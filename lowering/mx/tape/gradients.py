@@ -158,7 +158,7 @@ def _adding(tape: Tape) -> Mapping[Place, Leaf]:
 
 def _by_python(call: Call, heads: Sequence[NDArray], wrt: tuple[int, ...]) -> list[NDArray]:
     """Return the gradients that a call's own `backward` computes, of the inputs with these numbers."""
-    if (dialect := call.function.dialect) is not None:
+    if (dialect := call.function._dialect) is not None:
         heads = [in_dialect(head, dialect) for head in heads]
     gradients = listed_arrays(call.function.backward(*heads))
     if len(gradients) != len(call.entries):

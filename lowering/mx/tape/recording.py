@@ -124,11 +124,11 @@ class Function:
 
 
 class ByPython:
-    """What computes its gradients by itself: `backward(*heads)` returns those of its inputs, one or a list. dialect: of
+    """What computes its gradients by itself: `backward(*heads)` returns those of its inputs, one or a list. _dialect: of
     the heads that it takes; None for the classic one."""
 
     backward: Callable[..., Any]
-    dialect: str | None = None
+    _dialect: str | None = None
 
 
 @dataclass(eq=False, slots=True)

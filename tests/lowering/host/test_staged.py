@@ -108,6 +108,10 @@ def test_loops_and_draws_are_dear_to_compile_and_products_as_fast_as_compiled():
     plain = price(jnp.tanh, ONES)
     assert price(lambda x: jax.lax.scan(lambda s, row: (s + row, s), x[0], x)[0], ONES) > 3 * plain
     assert price(lambda key: jax.random.bits(key, (3, 4)), jax.random.key(0)) > 5 * plain
+    branches = [lambda x: jnp.tanh(jnp.tanh(jnp.tanh(x)) + 1) * x, jnp.tanh]
+    assert (
+        price(lambda x: jax.lax.switch(x[0, 0].astype(int), branches, x), ONES) > plain + 5 * staged_module._AN_EQUATION
+    )
     x = jnp.ones((128, 128))
     assert compiled_calls(Staged(jnp.dot), 40, x, x) == []
 

@@ -120,12 +120,14 @@ def test_a_loss_head_ignores_what_comes_down():
 
 def test_a_function_of_ones_own():
     class Double(autograd.Function):
+        dialect = 100
+
         def forward(self, x: mx.nd.NDArray) -> mx.nd.NDArray:  # pyright: ignore
             self.save_for_backward(x)
             return x * 2
 
         def backward(self, dy: mx.nd.NDArray) -> mx.nd.NDArray:  # pyright: ignore
-            return dy * 100 * self.saved_tensors[0]
+            return dy * self.dialect * self.saved_tensors[0]
 
     x = leaf(1, 2)
     with autograd.record():
