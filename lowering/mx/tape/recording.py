@@ -124,8 +124,10 @@ class Function:
 
 
 class ByPython:
-    """What computes its gradients by itself: `backward(*heads)` returns those of its inputs, one or a list. _dialect: of
-    the heads that it takes; None for the classic one."""
+    """What computes its gradients by itself: `backward(*heads)` returns those of its inputs, one or a list.
+
+    _dialect: of the heads that it takes; None for the classic one.
+    """
 
     backward: Callable[..., Any]
     _dialect: str | None = None
