@@ -17,13 +17,25 @@ _IMPLEMENTATION = "threefry2x32"
 def key_of_seed(seed: int, number: int | None = None) -> jax.Array:
     """The key of a seed, as `jax.random.key` makes it; with a number from 0 to 2³² - 1 what `jax.random.fold_in` makes
     of both. Raises OverflowError for more than 64 bits, as there."""
+    return as_key(words_of_seed(seed, number))
+
+
+def words_of_seed(seed: int, number: int | None = None) -> Any:
+    """The two words of the same key, in NumPy's memory: to make JAX's array of them takes longer than many draws. The
+    key, where it is of another generator."""
     config: Any = jax.config
     if config.jax_default_prng_impl != _IMPLEMENTATION or not -(2**63) <= seed < 2**63:
         key = jax.random.key(seed)
         return key if number is None else jax.random.fold_in(key, number)
-    high = seed >> 32 & 0xFFFFFFFF if config.jax_enable_x64 else 0
-    words = high, seed & 0xFFFFFFFF
-    return _key(words if number is None else folded(words, number))
+    words = seed >> 32 & 0xFFFFFFFF if config.jax_enable_x64 else 0, seed & 0xFFFFFFFF
+    return np.array(words if number is None else folded(words, number), np.uint32)
+
+
+def as_key(words: Any) -> Any:
+    """The key of words, which may be traced; of a key itself, and of None."""
+    return (
+        jax.random.wrap_key_data(words, impl=_IMPLEMENTATION) if getattr(words, "dtype", None) == np.uint32 else words
+    )
 
 
 def folded_in(key: jax.Array, number: int) -> jax.Array:
@@ -31,9 +43,4 @@ def folded_in(key: jax.Array, number: int) -> jax.Array:
     if isinstance(key, Tracer) or not is_threefry(key.dtype) or key.ndim or key.committed:
         return jax.random.fold_in(key, number)
     first, second = np.asarray(jax.random.key_data(key)).tolist()
-    return _key(folded((first, second), number))
-
-
-def _key(words: tuple[int, int]) -> jax.Array:
-    array: Any = np.array(words, np.uint32)
-    return jax.random.wrap_key_data(array, impl=_IMPLEMENTATION)
+    return as_key(np.array(folded((first, second), number), np.uint32))

@@ -222,14 +222,15 @@ def _no_rule(name: str) -> InitializerError:
     )
 
 
-def counts_elements(key: jax.Array | None) -> bool:
+def counts_elements(key: Any) -> bool:
     """Return whether the numbers drawn from a key depend on their places alone: the first of many are those of few.
 
-    So they are of JAX's own generator. Of no key, and of one that is traced, nothing is drawn ahead.
+    So they are of JAX's own generator, whose words are as good. Of no key, and of one that is traced, nothing is drawn
+    ahead.
     """
     if key is None or isinstance(key, Tracer) or not getattr(jax.config, "jax_threefry_partitionable", False):
         return False
-    return str(jax.random.key_impl(key)) in ("threefry2x32", "fry")
+    return isinstance(key, np.ndarray) or str(jax.random.key_impl(key)) in ("threefry2x32", "fry")
 
 
 def named_key(key: jax.Array | int, name: str) -> jax.Array:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import numpy as np
 
-from lowering.host.numpy_keys import key_of_seed
+from lowering.host.numpy_keys import key_of_seed, words_of_seed
 from lowering.mx.context import Context, as_context
 from symjax_nnvm.errors import ParamError
 
@@ -48,6 +49,12 @@ def next_key() -> jax.Array:
     """A new PRNG key."""
     seed, numbers = _keys.sequence
     return key_of_seed(seed, next(numbers))
+
+
+def next_words() -> Any:
+    """The words of the next key, which `as_key` makes one of."""
+    seed, numbers = _keys.sequence
+    return words_of_seed(seed, next(numbers))
 
 
 def next_randomness() -> tuple[jax.Array, int]:

@@ -21,11 +21,12 @@ from lowering.core.gradient_program import GradientProgram
 from lowering.core.program import Program
 from lowering.core.python_calls import is_called_back, is_python
 from lowering.core.rules import FLowering
+from lowering.host.numpy_keys import as_key
 from lowering.host.open_sizes import OpenTraces
 from lowering.host.placed import placed_one
 from lowering.host.staged import Staged
 from lowering.initializer.initializer_base import counts_elements
-from lowering.mx.keys import next_key
+from lowering.mx.keys import next_words
 from lowering.mx.tape import policy
 from lowering.mx.tape.recording import Arrays, Call, Function, Given
 from lowering.xla.program_bound import jitted
@@ -83,7 +84,7 @@ class Expression(Function):
 
     @cached_property
     def forward(self) -> Any:
-        """(values of the variables in their order, key) → (outputs, new states by name)."""
+        """(values of the variables in their order, words of a key) → (outputs, new states by name)."""
         return self._staged(self._forward_for)
 
     def _forward_for(self, platform: str) -> Any:
@@ -91,10 +92,10 @@ class Expression(Function):
         program = self.programs.forward(Options(is_train=self.is_train, platform=platform))
         states = program.aux_names
 
-        def forward(values: Sequence[jax.Array], key: jax.Array | None) -> tuple[list[jax.Array], Arrays]:
+        def forward(values: Sequence[jax.Array], drawn: Any) -> tuple[list[jax.Array], Arrays]:
             named = dict(zip(self.names, values, strict=True))
             args = {name: value for name, value in named.items() if name not in states}
-            return program.evaluate(args, {name: named[name] for name in states}, key)
+            return program.evaluate(args, {name: named[name] for name in states}, as_key(drawn))
 
         return forward
 
@@ -164,13 +165,13 @@ class Expression(Function):
 
         def backward(
             values: Sequence[jax.Array],
-            key: jax.Array | None,
+            drawn: Any,
             heads: Sequence[jax.Array],
             outputs: Sequence[jax.Array],
             states: Arrays,
             onto: Arrays,
         ) -> Any:
-            named = dict(zip(self.names, values, strict=True))
+            named, key = dict(zip(self.names, values, strict=True)), as_key(drawn)
             residuals = program.known_residuals(named, outputs) | program.states_now(states)
             if residuals.keys() == set(program.residual_slots):
                 env = program.backward_values(outputs, residuals, key, heads, program.written_slots, onto)
@@ -302,9 +303,10 @@ def variable_name(number: int) -> str:
     return f"a{number}"
 
 
-def evaluate(expression: Expression, values: Sequence[jax.Array]) -> tuple[list[jax.Array], Arrays, jax.Array | None]:
-    """(outputs, new states by name, the key that was used) of an expression for the values of its variables."""
-    key = next_key() if expression.program.needs_key else None
+def evaluate(expression: Expression, values: Sequence[jax.Array]) -> tuple[list[jax.Array], Arrays, Any]:
+    """(outputs, new states by name, the words of the key that was used) of an expression for the values of its
+    variables."""
+    key = next_words() if expression.program.needs_key else None
     if expression.longer is None or not counts_elements(key):
         return *expression.forward(values, key), key
     longer, shape = expression.longer
