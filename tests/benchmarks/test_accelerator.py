@@ -48,6 +48,7 @@ def test_a_call_is_measured_while_it_waits_and_in_a_row():
     assert events == ["call", "wait"] * 5
 
 
+@pytest.mark.slow("compiles")
 def test_goldens_that_differ_are_told(monkeypatch: pytest.MonkeyPatch):
     ends = time.perf_counter() + 60
     done, count, failures = accelerator.goldens(ends, ("add_n",))

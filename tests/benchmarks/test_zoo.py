@@ -117,6 +117,7 @@ def test_symbolic_networks_have_outputs_of_their_datas_shape(name: str):
     assert with_head(sym, net, row).infer_shape(data=row.shape, head_label=label.shape)[1] == [row.shape]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("pre_norm", [False, True])
 def test_the_encoder_by_hand_computes_what_the_symbol_does(pre_norm: bool):
     net = blocks(sym, 1, 8, 2, pre_norm=pre_norm)

@@ -55,6 +55,7 @@ def _number_variables(graph: dict[str, Any]) -> None:
             _number_variables(part)
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("seed", range(4))
 def test_check_finds_an_error_exactly_where_loading_raises_one(seed):
     rng, documents = random.Random(seed), _documents()

@@ -19,6 +19,7 @@ from tests.cli.conftest import FILES
 SHAPE = ["--shape", "data=2,1,8,8"]
 
 
+@pytest.mark.slow("runs the command")
 def test_stablehlo_runs_without_this_library(net: Path, capsys: pytest.CaptureFixture[str]):
     pytest.importorskip("flatbuffers", reason="the extra `export` is not installed")
     out = net.with_name("net.stablehlo")

@@ -52,6 +52,7 @@ PRODUCTS: dict[str, tuple[nn.Symbol, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow("runs the command")
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_are_what_xla_counts(name: str):
     net, shapes = PRODUCTS[name]

@@ -203,6 +203,7 @@ ERRORS = ("gradient report", "compose", "cut", "rename", "freeze", "infer_shape"
 """Their messages quote names as they are, line ends included; the command puts each on one line."""
 
 
+@pytest.mark.slow("runs the command")
 @pytest.mark.parametrize("what", TEXTS)
 def test_no_report_has_a_control_character(what: str):
     text = TEXTS[what]()

@@ -34,6 +34,7 @@ def test_every_subcommand_of_any_number_of_inputs_is_here():
     assert found == {command: row[0] for command, row in OPEN_ENDED.items()}
 
 
+@pytest.mark.slow("runs the command")
 @pytest.mark.parametrize("command", OPEN_ENDED)
 def test_any_order_is_the_same(command: str):
     dest, words, expected = OPEN_ENDED[command]

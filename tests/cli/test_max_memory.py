@@ -72,6 +72,7 @@ def test_the_default_is_what_is_free(net: Path, monkeypatch: pytest.MonkeyPatch,
     assert main(command) == 0
 
 
+@pytest.mark.slow("runs the command")
 def test_a_proof_takes_more_than_a_run(net: Path, capsys: pytest.CaptureFixture[str]):
     shape = ["--shape", "data=2,1,8,8", "--max-memory", "8K"]
     assert main(["run", str(net), "random", *shape]) == 0
@@ -79,6 +80,7 @@ def test_a_proof_takes_more_than_a_run(net: Path, capsys: pytest.CaptureFixture[
     assert "at most 8 KiB" in capsys.readouterr().err
 
 
+@pytest.mark.slow("runs the command")
 def test_long_work_is_announced(net: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     command = ["run", str(net), "random", "--shape", "data=2,1,8,8"]
     assert main(command) == 0

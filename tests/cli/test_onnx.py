@@ -27,6 +27,7 @@ def test_a_model_is_converted_and_verified(net: Path, capsys: pytest.CaptureFixt
     assert row["difference"] < 1e-5
 
 
+@pytest.mark.slow("runs the command")
 def test_a_model_is_converted_as_the_options_say(net: Path, capsys: pytest.CaptureFixture[str]):
     out = net.with_name("half.onnx")
     assert main(["convert", str(net), str(out), *SHAPE, "--float16", "--fold-batch-norm", "--opset", "20"]) == 0

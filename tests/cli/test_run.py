@@ -19,6 +19,7 @@ def largest(out: str) -> list[list[tuple[int, float]]]:
     return [[(item["class"], item["value"]) for item in row] for row in output["largest"]]
 
 
+@pytest.mark.slow("runs the command")
 def test_a_model_predicts_what_mxnet_predicted(net: Path, capsys: pytest.CaptureFixture[str]):
     expected = np.load(f"{net}_expected.npz")
     saved = net.with_name("out.npz")

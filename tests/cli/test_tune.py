@@ -34,6 +34,7 @@ def test_every_convolution_is_measured_and_kept(net: Path, capsys: pytest.Captur
     assert len(read_table(report["table"]).rows) == 3
 
 
+@pytest.mark.slow("runs the command")
 def test_the_table_is_for_people_too(net: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["tune", str(net), "--shape", "data=2,1,8,8"]) == 0
     out, err = capsys.readouterr()

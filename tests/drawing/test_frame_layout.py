@@ -94,6 +94,7 @@ def reached(layout: FrameLayout, dashed: bool) -> dict[tuple[float, float], set[
     return leads
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("seed", range(25))
 def test_a_layout_is_in_order(seed: int):
     drawing = random_drawing(seed)
@@ -114,6 +115,7 @@ def test_a_layout_is_in_order(seed: int):
         assert overlap(layout.frames[a], layout.frames[b]) == (a in ancestors[b] or b in ancestors[a])
 
 
+@pytest.mark.slow("has many cases")
 @pytest.mark.parametrize("seed", range(25))
 def test_arrows_go_down_to_their_boxes_and_through_none(seed: int):
     drawing = random_drawing(seed)
@@ -254,6 +256,7 @@ def chain_with_long_lines(count: int, reach: int) -> Drawing:
     return Drawing("chain", boxes, (), (*near, *far))
 
 
+@pytest.mark.slow("has many cases")
 def test_work_is_linear_in_what_is_drawn():
     small, large = (calls(lay_out, chain_with_long_lines(count, 10)) for count in (50, 200))
     assert large < 4.5 * small

@@ -78,6 +78,7 @@ def test_no_request_is_lost_under_load(served: tuple[str, Any]):
     assert 25 <= batcher.batches - before < 200, "requests share batches of at most 8"
 
 
+@pytest.mark.slow("asks a server")
 def test_numbers_in_a_row_are_a_sample_and_one_alone_runs_alone(served: tuple[str, Any]):
     url, batcher = served
     assert batcher.sizes == [1, 4, 8]
@@ -161,6 +162,7 @@ def test_a_client_may_not_take_for_ever_to_send_its_body(served: tuple[str, Any]
     assert b"took more than 0.3 seconds" in answer
 
 
+@pytest.mark.slow("asks a server")
 def test_a_client_that_leaves_is_no_error(
     served: tuple[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
@@ -204,6 +206,7 @@ def test_long_json_holds_nobody_up(served: tuple[str, Any]):
     assert asyncio.run(longest()) < 3
 
 
+@pytest.mark.slow("asks a server")
 @pytest.mark.parametrize(
     ("kind", "body"),
     [

@@ -168,6 +168,7 @@ def umask(mask: int) -> Iterator[None]:
         os.umask(before)
 
 
+@pytest.mark.slow("writes many files")
 @every_saver
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(kind: str, tmp_path: Path):
     name, save = SAVERS[kind]
@@ -481,6 +482,7 @@ def test_reading_is_bounded(tmp_path: Path):
 # -- the command -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("writes many files")
 def test_the_command_neither_waits_for_pipes_nor_writes_halves(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     nn.save_checkpoint(tmp_path / "m", 0, NET, ARGS, {})
     model, pipe, out = str(tmp_path / "m"), tmp_path / "pipe", tmp_path / "out.npz"

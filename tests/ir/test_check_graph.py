@@ -31,6 +31,7 @@ def test_a_sound_graph_and_its_gradient_have_no_faults():
     assert list(graph_faults(net.gradient(["fc_weight"]).outputs)) == []
 
 
+@pytest.mark.slow("has many cases")
 def test_every_case_and_its_gradient_are_sound():
     """One case of each operator: what is composed, and what MXGradient makes of it."""
     once = {case.op: case for _, case in all_cases()}

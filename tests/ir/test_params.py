@@ -264,11 +264,13 @@ def test_tuples_survive_text(value: tuple[int, ...]):
     assert parse(Tuple, value_to_text(value)) == value
 
 
+@pytest.mark.slow("has many cases")
 @given(st.floats(allow_nan=False, width=64).filter(lambda x: x == 0 or abs(x) > 1e-300))
 def test_floats_survive_text(value: float):
     assert parse(float, value_to_text(value)) == value
 
 
+@pytest.mark.slow("has many cases")
 @given(st.one_of(st.none(), st.integers(-(2**63), 2**63)))
 def test_optional_integers_survive_text(value: int | None):
     assert parse(int | None, value_to_text(value)) == value

@@ -16,6 +16,7 @@ from tests.ir.test_casts import INTEGERS, NUMBERS
 BIG = 2**40 + 3
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("given", ["bfloat16", "float16", "float32", "float64"])
 def test_xla_casts_floats_as_mxnet_does(given: str, wide: bool):

@@ -86,6 +86,7 @@ def test_imports_point_downwards():
     assert upwards == set()
 
 
+@pytest.mark.slow("reads the whole project")
 def test_no_import_closes_a_cycle():
     """Nor does one for types alone, but for those of nodes and operators."""
     edges: dict[str, set[str]] = {}

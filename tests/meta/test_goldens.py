@@ -27,6 +27,7 @@ def test_the_command_is_there(module: str):
     assert 'if __name__ == "__main__":' in text
 
 
+@pytest.mark.slow("reads the whole project")
 def test_what_runs_in_mxnets_environment_needs_no_jax():
     """Neither the commands nor anything that they import, all cases of operators among it, imports JAX."""
     files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in (ROOT / "tests").rglob("*.py")}

@@ -108,6 +108,7 @@ SOURCES = [
 ]
 
 
+@pytest.mark.slow("reads the whole project")
 @pytest.mark.parametrize("page", PAGES)
 def test_every_python_file_that_a_page_names_exists(page: str):
     """By its path, or by the end of it."""

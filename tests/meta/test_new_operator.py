@@ -65,6 +65,7 @@ def noise(**params: Any) -> nn.Symbol:
     return sym._test_new_noise(X, name="noise", **params)
 
 
+@pytest.mark.slow("reads the whole project")
 def test_it_runs_and_draws_when_the_card_says_so():
     x = np.ones((2, 3), np.float32)
     (quiet,), _ = lowering.to_jax(noise(), is_train=False)({"x": x}, {}, None)

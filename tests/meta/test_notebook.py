@@ -225,6 +225,7 @@ def test_signatures_have_the_real_names():
     )
 
 
+@pytest.mark.slow("reads the whole project")
 def test_every_operator_has_a_signature_with_its_inputs_and_parameters():
     for name in list_all_names():
         op, found = Op.get(name), inspect.signature(function_named(name)).parameters

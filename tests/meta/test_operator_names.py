@@ -131,6 +131,7 @@ def test_no_operator_is_named_outside_ops_but_in_a_listed_few():
     assert {file: names for file, names in found.items() if names} == {}
 
 
+@pytest.mark.slow("reads the whole project")
 @pytest.mark.parametrize("file", NAMING)
 def test_every_listed_file_names_one(file: str):
     assert names_in((ROOT / file).read_text(encoding="utf-8"))

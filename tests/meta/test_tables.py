@@ -42,6 +42,7 @@ def test_marked(row):
 """
 
 
+@pytest.mark.slow("starts a process")
 @pytest.mark.parametrize(
     ("options", "outcome"),
     [

@@ -22,6 +22,7 @@ def test_a_mutant_is_one_expression_changed():
         assert ast.dump(ast.parse(made)) != ast.dump(ast.parse(data)), mutant
 
 
+@pytest.mark.slow("has many cases")
 def test_every_module_has_tests_that_are_asked():
     assert run.tests_of(FILE)[0][0] == "tests/passes/test_print_ir.py"
     cases, own = run.tests_of("lowering/ops/nn/pooling.py")

@@ -163,6 +163,7 @@ def test_transposed_convolutions(attrs: dict[str, Any]):
     assert_same(made, X4)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("trans_a", [0, 1])
 @pytest.mark.parametrize("trans_b", [0, 1])
 @pytest.mark.parametrize("bias", ["none", "vector", "row", "scalar", "matrix"])

@@ -36,6 +36,7 @@ def test_a_part_of_a_file_is_told(tmp_path: Path):
         nn.from_onnx(tmp_path / "other.onnx")
 
 
+@pytest.mark.slow("compiles")
 def test_a_changed_byte_is_read_or_told(tmp_path: Path):
     data = bytearray(good().SerializeToString())
     path, random = tmp_path / "net.onnx", np.random.default_rng(0)

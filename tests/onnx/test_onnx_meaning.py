@@ -86,6 +86,7 @@ def test_results_have_onnxs_shape_and_dtype(kind: str):
         assert (np.asarray(back).dtype, np.shape(back)) == (found.dtype, found.shape)
 
 
+@pytest.mark.slow("compiles")
 def test_places_are_whole_numbers_of_32_bits_where_jax_has_no_more():
     model = model_of([node("ArgMax", "x", axis=1)], {"x": (2, 3)})
     model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64

@@ -70,6 +70,7 @@ def net():
     return sym.Custom(sym.FullyConnected(x, num_hidden=3, name="fc"), op_type="_test_scaled_tanh", scale=2, name="act")
 
 
+@pytest.mark.slow("compiles")
 def test_it_runs_infers_and_differentiates():
     symbol = net()
     assert symbol.infer_shape(x=(2, 4))[1] == [(2, 3)]
@@ -89,6 +90,7 @@ def test_names_are_automatic():
         assert sym.Custom(sym.Variable("x"), op_type="_test_scaled_tanh").name == "custom0"
 
 
+@pytest.mark.slow("compiles")
 def test_a_loss_head_with_a_state():
     symbol = sym.Custom(sym.Variable("x"), op_type="_test_centred", name="c")
     aux = {"c_running_mean": np.zeros(3, np.float32)}

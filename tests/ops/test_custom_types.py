@@ -76,6 +76,7 @@ def test_they_compute_what_numpy_does(net: sym.Symbol, array: np.ndarray, expect
     assert net.infer_type(x=array.dtype)[1] == [expected.dtype]
 
 
+@pytest.mark.slow("compiles")
 def test_vectors_of_a_normal_distribution_have_its_covariance():
     net, cov = node("mvn_fallback", "mean", "cov", size="(4000,)"), np.array([[2, 0.5], [0.5, 1]], np.float32)
     args = {"mean": np.array([[1, 2], [3, 4]], np.float32), "cov": cov}

@@ -143,6 +143,7 @@ def test_the_gradient_of_a_norm_is_its_direction(dtype: str, value: float):
 X = sym.Variable("x")
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("function", "slope"),
     [
@@ -164,6 +165,7 @@ def test_slopes_are_right_in_half_precision(function: sym.Symbol, slope: Callabl
     np.testing.assert_allclose(np.asarray(grads["x"], float), slope(x.astype(float)), rtol=5e-3, atol=2e-7)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("dtype", "x", "y", "slopes"),
     [
@@ -205,6 +207,7 @@ def test_norms_of_integers_do_not_wrap(numbers: list[int], dtype: str, norm: int
     assert (result.asscalar(), result.dtype) == (norm, np.dtype(dtype).type)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_polygamma_far_from_0_is_no_0(n: int):
     """Against ψₙ(x) = (-1)ⁿ⁺¹ ((n - 1)! / xⁿ + n! / 2xⁿ⁺¹ + (n + 1)! / 12xⁿ⁺²) in float64."""

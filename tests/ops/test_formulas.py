@@ -64,6 +64,7 @@ def expressions() -> Iterator[tuple[str, str]]:
 EXPRESSIONS = dict(expressions())
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", EXPRESSIONS)
 def test_a_formula_of_one_element_is_what_the_operator_computes(name: str):
     classic = name.replace("_npi_", "_")

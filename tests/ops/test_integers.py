@@ -19,6 +19,7 @@ _FLOATS = [case for _, case in ladder.all_cases() if case.inputs and case.inputs
 FIRST = {Op.get(case.op).name: case for case in reversed(_FLOATS)}
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("dtype", ["int8", "int32"])
 def test_integers_are_taken_or_refused_by_name(dtype: str):
     refused: dict[str, str] = {}

@@ -106,6 +106,7 @@ def test_the_adjoint_is_the_transpose_of_its_operator(op: Op):
     assert expected != 0
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("op", DERIVED, ids=lambda op: op.name)
 def test_an_adjoint_ignores_what_its_input_is_only_the_model_of(op: Op):
     _, node = nodes()[op]

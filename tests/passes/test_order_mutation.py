@@ -154,6 +154,7 @@ def test_every_topological_order_respects_reads_and_writes(seed: int):
                     assert node in before[other]
 
 
+@pytest.mark.slow("has many cases")
 def test_long_history_is_ordered_in_linear_time():
     v = var("v")
     heads = []

@@ -27,6 +27,7 @@ def check_same_values(symbol: Symbol, outputs: tuple[int, ...] | None = None, **
     return stripped
 
 
+@pytest.mark.slow("compiles")
 def test_classifier_loses_its_label_and_keeps_names_and_states():
     stripped = check_same_values(classifier(), data=(2, 3, 6, 6))
     assert stripped.list_outputs() == ["softmax_output"]

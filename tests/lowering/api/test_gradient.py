@@ -92,6 +92,7 @@ def test_unknown_names_are_an_error_at_once():
         lowering.grad_fn(classifier(), wrt=["nope"])
 
 
+@pytest.mark.slow("compiles")
 def test_jitted_gradient_equals_plain():
     args = classifier_args()
     gradient = lowering.grad_fn(classifier(), wrt=["fc_weight"])

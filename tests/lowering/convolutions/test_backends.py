@@ -73,6 +73,7 @@ def test_a_predictor_computes_the_network(name: str, word: str, monkeypatch: pyt
         assert_close(np.asarray(found), right, 1e-5, f"output {number}")
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("word", WORDS)
 def test_an_executor_computes_the_gradients(word: str, monkeypatch: pytest.MonkeyPatch):
     (net, _), (args, data, _) = NETWORKS["residual"], known("residual")

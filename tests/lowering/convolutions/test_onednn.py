@@ -279,6 +279,7 @@ def test_dense_layers_of_many_rows_call_it_with_what_follows():
         assert_close(np.asarray(ours), np.asarray(expected), 1e-5, "outputs")
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("left_out", [(), ("FuseConvolution",), ("TransformWeights",), ("ChooseAlgorithm",)], ids=str)
 def test_the_outputs_are_those_of_the_network(left_out: tuple[str, ...]):
     net = residual()
@@ -290,6 +291,7 @@ def test_the_outputs_are_those_of_the_network(left_out: tuple[str, ...]):
         assert_close(np.asarray(a), np.asarray(b), 1e-5, str(left_out))
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.usefixtures("compiled_fully")
 @needs_onednn
 def test_a_folder_of_a_machine_whose_library_wants_other_blocks_is_made_anew(

@@ -72,6 +72,7 @@ def test_it_computes_by_a_client_of_its_own(computes: Any):
     assert count.asscalar() == 2
 
 
+@pytest.mark.slow("compiles")
 def test_a_program_in_it_that_calls_python_has_another_client(computes: Any):
     inner, seen = jax.jit(lowering.to_jax(_net())), []
 
@@ -120,6 +121,7 @@ def test_what_python_writes_while_another_thread_does_is_told(computes: Any, mon
     thread.join()
 
 
+@pytest.mark.slow("compiles")
 def test_arrays_from_outside_are_refused(computes: Any):
     """JAX would copy them from one client to the other by threads that may all be waiting."""
     for outside in (jnp.ones((2, 3)), jax.device_put(jnp.ones((2, 3)), jax.devices("cpu")[0])):

@@ -87,6 +87,7 @@ class _Nested(_Doubles):
         super().forward(is_train, req, in_data, out_data, aux)
 
 
+@pytest.mark.slow("starts a process")
 def test_first_calls_are_evaluated_around_python(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(_DoublesProp, "create_operator", lambda *_: _Nested())
     for share in ("_SHARE", "_SHARE_OF_SMALL"):

@@ -95,6 +95,7 @@ def test_a_predictor_optimises_bodies(make):
     assert_close(np.asarray(found), np.asarray(plain), 1e-5, "stages")
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("make", NETWORKS)
 def test_a_body_has_its_own_signature_for_each_shape(make):
     net = make()
@@ -133,6 +134,7 @@ def test_layouts_and_half_precision_reach_bodies():
     assert {"amp_cast", "_backward_channels_last_convolution_weight"} <= {*backward}
 
 
+@pytest.mark.slow("compiles")
 def test_bodies_in_half_precision_keep_the_dtypes_of_their_states():
     def body(item: sym.Symbol, state: sym.Symbol):
         new = sym.dot(item, sym.Variable("w")) + state

@@ -251,6 +251,7 @@ RANDOM: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", RANDOM)
 def test_random_steps_change_images_within_bounds(name: str):
     (plain,) = images(resize=RANDOM[name].get("resize", -1))

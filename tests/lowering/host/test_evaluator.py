@@ -181,6 +181,7 @@ def test_gradients_of_weights_are_sums_over_parts_of_the_samples(monkeypatch: py
     np.testing.assert_allclose(result, convolve(data, heads), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("params", "data", "weight"),
     [

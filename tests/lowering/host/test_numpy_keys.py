@@ -13,6 +13,7 @@ from lowering.initializer import Normal, Uniform
 from tests.support.compilations import compilations
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("seed", [0, 1, -1, 7, 2**31, 2**32 - 1, 2**32 + 5, -(2**63), 2**63 - 1])
 @pytest.mark.parametrize("wide", [False, True])
 def test_the_key_of_a_seed_is_jaxs(seed: int, wide: bool):
@@ -24,6 +25,7 @@ def test_the_key_of_a_seed_is_jaxs(seed: int, wide: bool):
         np.testing.assert_array_equal(jax.random.key_data(folded), jax.random.key_data(jaxs))
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("number", [0, 1, 2**31, 2**32 - 1])
 def test_a_folded_key_is_jaxs(number: int):
     key = jax.random.key(11)
@@ -40,6 +42,7 @@ def test_keys_of_other_generators_are_left_to_jax():
         assert key_of_seed(3).dtype == key_of_seed(3, 1).dtype == key.dtype
 
 
+@pytest.mark.slow("compiles")
 def test_first_values_are_jaxs_numbers_and_compile_nothing():
     with compilations(traces=False) as seen:
         uniform = Uniform(0.5)("fc_weight", (3, 5), key=4)

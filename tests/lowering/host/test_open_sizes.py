@@ -113,6 +113,7 @@ def network(door: str) -> Callable[[int], Any]:
 DOORS = [*map(network, ("compile", "Predictor", "step", "predict", "predict without labels"))]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("door", [perceptron(False), perceptron(True), slices, *DOORS])
 def test_what_users_call_traces_no_further_size(door: Callable[[int], Any]):
     first, *_ = [door(n) for n in (11, 12, 13, 14)]

@@ -87,6 +87,7 @@ def test_normal_numbers_have_their_moments(initializer: init.Initializer, sigma:
         assert abs(np.mean(x**power) - moment) < 5 * np.sqrt(variance / x.size), power
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("shape", [(6, 20), (20, 6), (8, 3, 2, 2)])
 @pytest.mark.parametrize("rand_type", ["uniform", "normal"])
 def test_orthogonal_rows_or_columns_are_orthonormal(shape: tuple[int, ...], rand_type: str):
@@ -314,6 +315,7 @@ def test_numbers_are_those_of_a_draw_of_the_very_shape(impl: str, shape: tuple[i
         np.testing.assert_array_equal(made, np.asarray(expected) * np.float32(0.1))
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("shape", [(), (0, 3), (3, 5), (1500,), (2048, 3)])
 def test_numpy_draws_the_same_numbers_in_parts(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]):
     monkeypatch.setattr(drawn, "_PART", 2048)

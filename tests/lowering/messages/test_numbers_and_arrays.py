@@ -319,6 +319,7 @@ def test_arrays_of_other_kinds_are_what_jaxs_are(door: str, made: Callable[[np.n
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     "door", [name for name in DOORS if name[:7] != "Trainer" and name not in ("bind", "Batches") and "head" not in name]
 )

@@ -122,6 +122,7 @@ def test_parameters_of_metrics_count_where_they_are_written():
     assert mx.metric.PearsonCorrelation().average == "macro"
 
 
+@pytest.mark.slow("compiles")
 def test_counts_of_two_classes():
     metric = mx.metric.F1(average="micro")
     outputs = mx.nd.array([[0.3, 0.7], [0.6, 0.4], [0.2, 0.8], [0.9, 0.1]])

@@ -269,6 +269,7 @@ def test_storage_types_and_executors_of_another_kind_are_refused():
             mx.sym.var("x", stype=stype)
 
 
+@pytest.mark.slow("compiles")
 def test_an_argument_of_another_kind_is_named_where_python_would_stop():
     """Arguments of the annotated kinds pass on what a user's own function raises, and duck types are taken."""
     net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")

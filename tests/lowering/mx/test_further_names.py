@@ -132,6 +132,7 @@ def test_words_of_differences():
         assert test_utils.current_context() == mx.cpu(3)
 
 
+@pytest.mark.slow("compiles")
 def test_blocks_are_compared_hybridised_and_not():
     data = [mx.nd.array([[1.0, -2, 3]])]
     test_utils.check_gluon_hybridize_consistency(lambda prefix: nn.Dense(2, activation="tanh", prefix=prefix), data)

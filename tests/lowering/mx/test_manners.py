@@ -110,6 +110,7 @@ def test_variables_say_one_size_numbers_and_initializers():
     assert mx.sym.var("w", shape=5).infer_shape()[0] == [(5,)]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     "metric",
     [mx.metric.Accuracy(), mx.metric.CustomMetric(lambda label, pred: (2.0, 3) if len(label) == 3 else (1.0, 1))],

@@ -69,6 +69,7 @@ MIXED: dict[str, Mistake] = {
 }
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("door", MIXED)
 def test_dtypes_that_mxnet_does_not_mix_are_refused(door: str):
     with pytest.raises(mx.MXNetError, match="Incompatible attr|only support|dtype"):
@@ -89,6 +90,7 @@ FITTING: dict[str, Mistake] = {
 }
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("door", FITTING)
 def test_dtypes_that_an_operator_takes_side_by_side_are_taken(door: str):
     FITTING[door]()
@@ -165,6 +167,7 @@ def loss_of(name: str, label: float) -> float:
     return computed.get()[1]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", ["ce", "nll_loss"])
 def test_labels_that_are_no_class_are_told_at_get_deviation(name: str):
     for label in (2.0, 5.0, -3.0, np.nan):
@@ -429,6 +432,7 @@ def test_a_mistake_is_told_by_the_library(mistake: str):
     assert isinstance(raised.value, mx.MXNetError)
 
 
+@pytest.mark.slow("compiles")
 def test_an_axis_of_a_metric_may_be_a_number_in_words_or_none_for_one_sample():
     predictions = nd.array([[0.1, 0.9]])
     for axis in ("1", None, np.int64(-1)):
@@ -458,6 +462,7 @@ def test_a_nan_is_no_class_of_one_hot():
     assert hot.asnumpy().tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 0]]
 
 
+@pytest.mark.slow("compiles")
 def test_numbers_are_not_waited_for_to_find_mistakes_deviation():
     """MXNet stops while it computes: at singular matrices, at indices outside, at a third class."""
     assert not np.isfinite(nd.linalg.inverse(nd.zeros((2, 2))).asnumpy()).any()

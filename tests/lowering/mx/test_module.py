@@ -596,6 +596,7 @@ def test_what_was_bound_for_other_shapes_is_bounded(kept: int, monkeypatch: pyte
     assert len(seen.exes) == min(kept, 5)
 
 
+@pytest.mark.slow("compiles")
 def test_buckets_are_kept_that_were_used_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A bucket that went is made again, with the parameters and the optimiser of all."""
     generated: list[int] = []
@@ -695,6 +696,7 @@ def test_a_frozen_backbone_keeps_its_moving_averages():
         assert bool(mean.any()) == moves
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("kind", ["BatchNorm", "BatchNorm_v1"])
 def test_a_gamma_that_is_fixed_is_saved_as_mxnet_saves_it(kind: str):
     """It is 1 at each pass, and decays once after the last one. The numbers are MXNet 1.9.1's."""

@@ -42,6 +42,7 @@ def chain() -> mx.mod.SequentialModule:
     return made.add(first).add(mx.mod.Module(head()), take_labels=True, auto_wiring=True)
 
 
+@pytest.mark.slow("compiles")
 def test_a_chain_trains_as_one_network():
     data = mx.io.NDArrayIter(X, Y, 4)
     options = {"num_epoch": 3, "optimizer_params": {"learning_rate": 0.5}, "arg_params": parameters(), "aux_params": {}}

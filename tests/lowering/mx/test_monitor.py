@@ -28,6 +28,7 @@ def without_gradients_inputs(names: list[str]) -> list[str]:
     return kept
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", MONITORS)
 def test_arrays_are_mxnets(name: str):
     theirs = [[called for called in batch if called not in ONEDNN] for batch in THEIRS[name]]

@@ -190,6 +190,7 @@ def test_scalars_and_truth():
         bool(X)
 
 
+@pytest.mark.slow("compiles")
 def test_copies():
     x = numbers(3)
     copy, target = x.copy(), mx.nd.zeros(3, dtype="int32")
@@ -308,6 +309,7 @@ def test_contexts():
 _YES = [True, np.True_, 3 > 2]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("yes", _YES, ids=repr)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
 def test_a_bool_is_1_or_0_in_arithmetic(yes: Any, dtype: str):
@@ -416,6 +418,7 @@ _DTYPES = {
 }
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(("dtype", "given"), [(name, given) for name, all_ in _DTYPES.items() for given in all_])
 def test_a_dtype_may_be_spelled_as_numpy_spells_it(dtype: str, given: DTypeLike):
     a = numbers(2, 2)

@@ -434,6 +434,7 @@ def test_several_follow_each_other_and_are_within_each_other(told: type[_Told]):
     assert names[:3] == ["told_output 2", "told_output 5", "outer_output 657"]
 
 
+@pytest.mark.slow("compiles")
 def test_in_the_body_of_a_loop(told: type[_Told]):
     data = mx.sym.Variable("data")
     body = lambda x, state: (_told(x) + state, state + 1)  # noqa: E731
@@ -629,6 +630,7 @@ def test_states_under_autograd_run_forward_once_and_keep_what_backward_writes(ca
     assert (y.asscalar(), x.grad.asscalar(), n.asscalar()) == (2, 2, 22)  # pyright: ignore
 
 
+@pytest.mark.slow("compiles")
 def test_functions_and_trainers_have_the_states_that_backward_writes(calls: list[Any]):
     net = mx.sym.sum(mx.sym.Custom(mx.sym.Variable("x"), op_type="_test_noted_state", name="op"))
     gradient = lowering.grad_fn(net)

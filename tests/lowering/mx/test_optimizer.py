@@ -23,6 +23,7 @@ def after(optimizer: Any, updates: int = 5, weight: Any = None) -> np.ndarray:
     return weight.asnumpy()
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("name", "attribute", "keyword", "value"),
     [
@@ -93,6 +94,7 @@ def test_an_argument_comes_once():
         optimizers.SGD(0.5, True, 3)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     "name", [n for n, c in optimizers.Optimizer.opt_registry.items() if issubclass(c, optimizers.RuleOptimizer)]
 )
@@ -156,6 +158,7 @@ OPTIMISERS = (
 )
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", OPTIMISERS.split())
 def test_states_of_every_optimiser_come_back(name: str):
     updater, weight = optimizers.get_updater(optimizers.create(name)), mx.nd.array([[1.0, -2.0]])
@@ -167,6 +170,7 @@ def test_states_of_every_optimiser_come_back(name: str):
     np.testing.assert_array_equal(again.asnumpy(), weight.asnumpy())
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", ["adam", "sgd", "adagrad", "nag"])
 def test_a_copy_in_a_plain_tuple_is_the_copy(name: str):
     kwargs = {"momentum": 0.9} if name in ("sgd", "nag") else {}

@@ -113,6 +113,7 @@ ALL_INITIALIZERS = sorted(
 )
 
 
+@pytest.mark.slow("compiles")
 @COPIES
 @pytest.mark.parametrize("name", [*ALL_INITIALIZERS, "load", "mixed", "library's"])
 def test_an_initialiser_draws_as_before(name: str, copied: Callable[[Any], Any]):

@@ -23,6 +23,7 @@ def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     mx.profiler.dumps(reset=True)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("effort", ["auto", "full"])
 def test_operators_are_recorded_whatever_computes_them(effort: str):
     """JAX's primitives where NumPy does, XLA's where it does; those of programs in programs once."""
@@ -32,9 +33,8 @@ def test_operators_are_recorded_whatever_computes_them(effort: str):
         mx.nd.softmax(mx.nd.tanh(x)).wait_to_read()
         mx.profiler.stop()
     (times,) = json.loads(mx.profiler.dumps(format="json"))["Time"].values()
-    counts = {name.partition(".")[0]: row["Count"] for name, row in times.items()}
-    assert counts.get("tanh") == 1, counts
-    assert "jit" not in counts
+    assert sum(row["Count"] for name, row in times.items() if "tanh" in name) == 1, times
+    assert "jit" not in times
 
 
 def test_operators_and_marks():

@@ -77,6 +77,7 @@ def trained_by_a_module() -> dict[str, np.ndarray]:
     return {name: array.asnumpy() for name, array in module.get_params()[0].items()}
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("update_on_kvstore", [True, False])
 def test_a_loop_over_two_devices_trains_as_a_module_does(update_on_kvstore: bool):
     by_hand, by_module = trained_by_hand(update_on_kvstore), trained_by_a_module()

@@ -29,6 +29,7 @@ def _updated(name: str, steps: int, look: bool, **kwargs: object) -> tuple[np.nd
     return weight.asnumpy(), [slot.asnumpy() for slot in mx.optimizer.slots_of(updater.states[0])]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", ["sgd", "adam", "dcasgd", "ftml", "lamb", "rmsprop"])
 def test_a_slot_that_a_caller_holds_is_left_as_it_is(name: str) -> None:
     kwargs = {"momentum": 0.9} if name in ("sgd", "dcasgd") else {}
@@ -96,6 +97,7 @@ def test_a_custom_operator_that_a_program_calls_may_update() -> None:
     assert np.isfinite(np.asarray(gradient(x))).all()
 
 
+@pytest.mark.slow("compiles")
 def test_slots_may_be_read_while_another_thread_updates() -> None:
     updater = mx.optimizer.get_updater(mx.optimizer.create("adam"))
     weight, grad = mx.nd.ones((64,)), mx.nd.ones((64,))

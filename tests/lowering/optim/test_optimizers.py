@@ -89,6 +89,7 @@ def test_sgld_adds_noise_of_variance_lr():
     assert moved.std() == pytest.approx(0.2, rel=0.02)
 
 
+@pytest.mark.slow("compiles")
 def test_deviation_the_noise_of_sgld_is_the_parameters_own():
     # MXNet draws the next normal numbers for each parameter in turn.
     def moved(names: list[str]) -> dict[str, jax.Array]:
@@ -123,6 +124,7 @@ def test_deviation_adamax_leaves_weights_alone_that_never_had_a_gradient():
     np.testing.assert_allclose(new["fc_bias"], [1, 1 - 0.002, 1])
 
 
+@pytest.mark.slow("compiles")
 def test_deviation_nadam_keeps_a_momentum_schedule_for_each_parameter():
     names = list(cases.SHAPES)
     together = run(make("nadam", {"schedule_decay": 0.1}), names)
@@ -178,6 +180,7 @@ def test_multi_precision_keeps_a_float32_copy():
     assert params["w"].dtype == jnp.bfloat16
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("case", cases.SCHEDULES)
 def test_schedule_equals_mxnet(case: str):
     name, arguments = cases.SCHEDULES[case]

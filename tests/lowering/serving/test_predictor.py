@@ -188,6 +188,7 @@ def test_a_mistaken_call_is_not_saved(tmp_path: Path):
     assert [shapes["data"].shape for shapes in predict.signatures] == [(2, 3)]
 
 
+@pytest.mark.slow("compiles")
 def test_a_server_that_starts_again_compiles_what_it_had(tmp_path: Path):
     net = sym.broadcast_mul(sym.Cast(sym.Variable("data"), dtype="float32"), sym.Variable("w"))
     predict = lowering.Predictor(net, {"w": np.ones((1, 3), "float32")}).warm(data=(2, 3))
@@ -273,6 +274,7 @@ def test_a_saved_predictor_draws_by_the_key(tmp_path: Path):
     np.testing.assert_array_equal(loaded(key, data=np.ones(8))[0], predict(key, data=np.ones(8))[0])
 
 
+@pytest.mark.slow("compiles")
 def test_what_is_no_saved_predictor_is_told(tmp_path: Path):
     def load(**options: str):
         return lowering.Predictor.load(tmp_path / "served", **options)
@@ -313,6 +315,7 @@ def test_batches_of_one_size_one_ahead():
     assert len(predict._ready) == 1
 
 
+@pytest.mark.slow("compiles")
 def test_batches_that_do_not_fit_are_told():
     predict = lowering.Predictor(NET, ARGS, AUX)
     mean = lowering.Predictor(sym.mean(sym.Variable("data")), {})
@@ -327,6 +330,7 @@ def test_batches_that_do_not_fit_are_told():
             call()
 
 
+@pytest.mark.slow("compiles")
 def test_half_precision_gives_float32():
     (output,) = lowering.Predictor(NET, ARGS, AUX, compute_dtype="bfloat16")(data=X)
     assert output.dtype == jnp.float32

@@ -80,6 +80,7 @@ def test_parts_give_to_the_last_bit_what_the_whole_gives(monkeypatch: pytest.Mon
     assert np.array_equal(predict(data=data)[0], found[0]), "what has streams keeps them"
 
 
+@pytest.mark.slow("compiles")
 def test_outputs_lie_where_all_other_arrays_do():
     found = predictor()(data=jnp.asarray(batch(CORES)))
     here = jnp.zeros(()).devices()
@@ -102,6 +103,7 @@ def test_the_device_is_none_of_jax_and_computes_in_the_thread_that_calls_it():
     assert threads == [threading.get_ident()]
 
 
+@pytest.mark.slow("compiles")
 def test_many_threads_predict_at_once():
     predict = predictor().warm(data=(2 * CORES, *SIZE))
     batches = [batch(2 * CORES, seed) for seed in range(12)]
@@ -130,6 +132,7 @@ def test_a_core_computes_a_call_alone_and_calls_of_threads_side_by_side(tmp_path
     assert np.array_equal(again(data=batches[0])[0], found[0][0])
 
 
+@pytest.mark.slow("compiles")
 def test_a_call_that_draws_is_shared_by_all_cores():
     net = network()[0] + sym.random.normal(shape=(2, 64))
     predict = lowering.Predictor(net, *arguments(net, data=(2, *SIZE)), one_core=True)
@@ -199,6 +202,7 @@ def test_a_folder_of_another_machine_runs_as_this_one_does(other: str, tmp_path:
     assert rows(again) == [1 if other == "cores" else None]
 
 
+@pytest.mark.slow("compiles")
 def test_batches_are_those_of_single_samples():
     predict, data = predictor(), batch(3 * CORES + 1)
     found = [

@@ -85,6 +85,7 @@ def test_any_re_iterable_of_batches_will_do(form: str):
     np.testing.assert_array_equal(*(t.require_state().params["fc1_weight"] for t in (ours, theirs)))
 
 
+@pytest.mark.slow("compiles")
 def test_without_a_terminal_an_epoch_is_a_line(capsys: pytest.CaptureFixture[str]):
     trainer().fit(batches(), 2)
     lines = capsys.readouterr().out.splitlines()

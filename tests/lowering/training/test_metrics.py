@@ -138,6 +138,7 @@ def test_metric_of_an_unknown_output_is_an_error():
         Tracker([metrics.mae().select(output_names=["c"])], INPUTS, ["a"])
 
 
+@pytest.mark.slow("compiles")
 def test_deviation_of_equal_outputs_the_first_classes_are_among_the_top():
     """NumPy's argpartition, which MXNet asks, leaves classes 1 and 2 last."""
     outputs = np.full((3, 3), 0.3, np.float32)
@@ -145,6 +146,7 @@ def test_deviation_of_equal_outputs_the_first_classes_are_among_the_top():
     assert value(metrics.top_k_accuracy(2), [(np.arange(3), outputs)]) == pytest.approx(2 / 3)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("metric", "labels", "expected"),
     [

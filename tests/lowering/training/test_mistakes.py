@@ -37,6 +37,7 @@ def labelled(*labels: float) -> list[dict[str, Any]]:
 # -- labels ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("check_finite", ["interval", "step"])
 @pytest.mark.parametrize("label", [2.0, -1.0, np.nan])
 def test_a_label_that_numbers_no_class_ends_training(label: float, check_finite: Any):
@@ -103,6 +104,7 @@ def test_bytes_and_booleans_can_number():
 # -- predictions -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("what", ["predict", "evaluate"])
 def test_outputs_that_are_not_finite_are_told_with_sample_and_node(what: str):
     trainer = trained(classifier())
@@ -114,6 +116,7 @@ def test_outputs_that_are_not_finite_are_told_with_sample_and_node(what: str):
     assert seen[0].filename == __file__
 
 
+@pytest.mark.slow("compiles")
 def test_the_node_where_it_begins_is_named():
     net = sym.FullyConnected(sym.log(sym.Variable("data"), name="logarithm"), num_hidden=2, name="fc")
     trainer = trained(sym.SoftmaxOutput(net, name="softmax"))

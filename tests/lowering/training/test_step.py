@@ -47,6 +47,7 @@ def test_one_step_is_the_gradient_and_the_update_rule():
         np.testing.assert_allclose(trainer.require_state().params[name], expected, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow("compiles")
 def test_the_step_function_is_pure_counts_and_consumes_its_state():
     trainer = Trainer(classifier())
     first = trainer.init(0, data=(64, 3))
@@ -58,6 +59,7 @@ def test_the_step_function_is_pure_counts_and_consumes_its_state():
     assert jax.tree.structure(second) == jax.tree.structure(trainer.init(0, data=(64, 3)))
 
 
+@pytest.mark.slow("compiles")
 def test_every_array_of_the_state_is_updated_in_place():
     trainer = trained(convolutional(), images(), steps=0)
     memory = trainer.step_fn.lower(trainer.require_state(), images()).compile().memory_analysis()
@@ -110,6 +112,7 @@ def test_integers_and_doubles_are_cast_to_what_the_network_takes():
     assert_close(trained(classifier(), batch), trained(classifier(), wide))
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.usefixtures("compiled_fully")
 def test_a_learning_rate_set_by_hand_compiles_nothing():
     trainer = trained(classifier(), points(), steps=1)
@@ -123,6 +126,7 @@ def test_a_learning_rate_set_by_hand_compiles_nothing():
     assert not np.array_equal(before["fc1_weight"], trainer.require_state().params["fc1_weight"])
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.usefixtures("compiled_fully")
 def test_a_schedule_compiles_once_and_shows_its_rate():
     scheduler = lowering.training.FactorScheduler(step=1, factor=0.5, base_lr=0.4)
@@ -211,6 +215,7 @@ def test_an_unknown_way_to_mirror_is_an_error():
 # -- mixed precision -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 def test_bfloat16_keeps_parameters_statistics_and_losses_in_float32():
     batch = images()
     trainer = trained(convolutional(), batch, compute_dtype="bfloat16")
@@ -269,6 +274,7 @@ def test_optax_takes_no_parameters_of_mxnet():
 # -- what does not fit -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("change", "error", "says"),
     [

@@ -111,6 +111,7 @@ def test_the_report_holds_the_numbers():
     assert 0 < row.fd_rel < 1e-8
 
 
+@pytest.mark.slow("compiles")
 def test_without_finite_differences_their_columns_are_empty():
     report = check_gradients(toy("cube", sym.Variable("x")), {"x": X}, finite_differences=False)
     assert (report.rows[0].fd_abs, report.rows[0].fd_rel) == (None, None)
@@ -214,6 +215,7 @@ WEIGHTS = {
 }
 
 
+@pytest.mark.slow("compiles")
 def test_a_loss_head_is_compared_through_the_loss_it_stands_for():
     report = check_gradients(
         classifier(sym.Variable("data")),
@@ -328,6 +330,7 @@ def test_states_are_passed_along():
     assert check_gradients(net, args, aux, is_train=False).ok
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("package", ["lowering", "symjax_nnvm"])
 def test_floats_are_added_up_alike_on_every_version(package: str):
     """`math.fsum` is the same on every version; `sum` is compensated from Python 3.12 on."""

@@ -123,6 +123,7 @@ def test_what_died_counts_no_more():
     assert alive.bytes == BOUND // 2
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.usefixtures("small")
 def test_many_threads_call_what_is_forgotten(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(staged.Account, "limit", 1e-9)

@@ -15,6 +15,7 @@ NET = sym.sum(sym.Convolution(sym.Variable("data"), kernel=(3, 3), num_filter=2,
 ARGS = {"data": jnp.ones((1, 2, 5, 5)), "conv_weight": jnp.full((2, 2, 3, 3), 0.5)}
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.usefixtures("compiled_fully")
 def test_what_is_compiled_alone_is_compiled_with_the_options(monkeypatch: pytest.MonkeyPatch):
     seen = []

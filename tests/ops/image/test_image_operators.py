@@ -147,6 +147,7 @@ def test_a_hue_turned_all_around_is_the_same():
     assert np.allclose(third, np.roll(IMAGE, 1, 2), atol=1e-3)  # red becomes green
 
 
+@pytest.mark.slow("compiles")
 def test_the_gradient_of_to_tensor_is_its_derivative():
     for image in (IMAGE, IMAGE[None]):
         run = lowering.to_jax(OPS.to_tensor(X), is_train=True)
@@ -160,6 +161,7 @@ def test_the_gradient_of_to_tensor_is_its_derivative():
 # -- draws -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(("name", "axis"), [("left_right", 1), ("top_bottom", 0)])
 def test_one_image_in_two_is_flipped(name: str, axis: int):
     images = drawn(getattr(OPS, f"random_flip_{name}")(X), 400)
@@ -168,6 +170,7 @@ def test_one_image_in_two_is_flipped(name: str, axis: int):
     assert 150 < flipped.sum() < 250
 
 
+@pytest.mark.slow("compiles")
 def test_factors_are_uniform():
     images = drawn(OPS.random_brightness(X, min_factor=0.5, max_factor=1.5), 1000)
     factors = (images / IMAGE).mean((1, 2, 3))

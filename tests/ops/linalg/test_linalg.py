@@ -73,6 +73,7 @@ def test_gradients_of_symmetric_matrices_are_derivatives_to_second_order(op: str
         assert_close(second["x"], expected, 1e-9, "second-order gradient")
 
 
+@pytest.mark.slow("compiles")
 def test_one_triangle_of_a_symmetric_matrix_is_read():
     whole = np.array([[4, 2, 1], [2, 5, 3], [1, 3, 6]], np.float32)
     lower = np.where(np.tri(3, dtype=bool), whole, 99)
@@ -112,6 +113,7 @@ def test_equal_eigenvalues_leave_the_gradient_of_the_others_alone():
 # -- singular matrices -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("op", "values"), [("linalg_det", [[-3, 0]]), ("linalg_slogdet", [[-1, 0], [np.log(3), -np.inf]])]
 )

@@ -47,6 +47,7 @@ def test_it_counts_all_alignments(blank: str, padding: int, shift: int):
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
 
 
+@pytest.mark.slow("compiles")
 def test_only_label_lengths_may_be_given():
     label = np.array([[1, 2], [2, 2], [1, 1]])
     symbol = ctc(use_label_lengths=True)
@@ -56,6 +57,7 @@ def test_only_label_lengths_may_be_given():
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
 
 
+@pytest.mark.slow("compiles")
 def test_what_no_alignment_fits_has_loss_and_gradient_0():
     """A quirk mended: MXNet's loss is 0, and its gradient whatever the memory held."""
     symbol = ctc(use_data_lengths=True)

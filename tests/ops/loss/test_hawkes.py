@@ -33,6 +33,7 @@ def arrays(**given) -> dict:
     }
 
 
+@pytest.mark.slow("compiles")
 def test_gradient_equals_mxnet_where_it_has_one():
     """Without a head gradient of the second output, of lda, alpha and beta."""
     heads = [jnp.array([1.0, 2.0]), jnp.zeros((2, 2))]
@@ -44,6 +45,7 @@ def test_gradient_equals_mxnet_where_it_has_one():
     assert_close(grads["h_beta"], [-0.12759211707721363, -0.2330049097604192], 1e-5, "beta")
 
 
+@pytest.mark.slow("compiles")
 def test_memory_carries_one_interval_over_to_the_next():
     """The likelihood of an interval is the sum of those of its halves, the second starting from the first's memory."""
     run = jax.jit(lowering.to_jax(HAWKES))

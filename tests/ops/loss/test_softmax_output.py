@@ -173,6 +173,7 @@ def test_data_and_label_have_one_dtype():
 # -- what XLA makes of it --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 def test_forward_and_gradient_compile_to_the_code_of_hand_written_jax():
     args = {"data": jnp.ones((8, 10)), "label": jnp.zeros(8)}
     program = lowering.grad_fn(head(), ["data"])

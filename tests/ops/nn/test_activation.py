@@ -77,6 +77,7 @@ def test_the_gradient_of_selu_is_its_derivative():
     np.testing.assert_allclose(grad, [1.0507009873554805 * 1.6732632423543772 * np.exp(-2.0)], rtol=1e-5)
 
 
+@pytest.mark.slow("compiles")
 def test_jax_derivatives_of_elu_are_finite_far_away():
     f = lowering.to_jax(leaky(act_type="elu"))
     assert jax.grad(lambda x: f({"data": x})[0][0].sum())(jnp.asarray([1000.0])) == 1

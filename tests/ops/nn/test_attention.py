@@ -15,6 +15,7 @@ SELF_QK, SELF_VALUES = (getattr(sym, f"_contrib_interleaved_matmul_selfatt_{name
 ENC_QK, ENC_VALUES = (getattr(sym, f"_contrib_interleaved_matmul_encdec_{name}") for name in ("qk", "valatt"))
 
 
+@pytest.mark.slow("compiles")
 def test_it_is_attention():
     """softmax(Q Kᵀ / √d) V of every head and sample."""
     t, n, heads, d = 5, 2, 3, 4

@@ -158,6 +158,7 @@ def instructions(function: Callable[..., Any], *args: Any) -> int:
     return len(re.findall(r"^\s+(?:ROOT )?%?[\w.\-]+ = ", text, re.MULTILINE))
 
 
+@pytest.mark.slow("compiles")
 def test_a_network_compiles_to_what_jax_makes_of_the_same_network_by_hand():
     net = DATA
     for name, stride, filters in (("a", 1, 4), ("b", 2, 6)):

@@ -106,6 +106,7 @@ def test_forward_alone_and_forward_with_backward_draw_the_same_mask(params: dict
     np.testing.assert_array_equal(grads["data"], alone)
 
 
+@pytest.mark.slow("compiles")
 def test_a_second_backward_uses_the_same_mask():
     """Deviation: MXNet returns the unmasked head gradient when backward runs twice after one forward."""
     program = Programs(drop()).gradient(Options(is_train=True, wrt=("data",)))

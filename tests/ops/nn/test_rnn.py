@@ -246,6 +246,7 @@ def test_both_layouts_agree(mode: str, params: dict[str, Any], monkeypatch: pyte
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), *found)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("layout", [FEATURES_FIRST, BATCH_FIRST])
 @pytest.mark.parametrize(
     ("mode", "params"),

@@ -193,6 +193,7 @@ def test_every_order_is_equally_likely():
     assert_masses([orders[order] for order in itertools.permutations(range(3))], np.full(6, 1 / 6))
 
 
+@pytest.mark.slow("compiles")
 def test_rows_stay_whole():
     data = np.arange(24, dtype=np.int8).reshape(6, 2, 2)
     (out,) = run(sym.shuffle(DATA), data=data)

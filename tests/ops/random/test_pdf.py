@@ -82,6 +82,7 @@ def test_vectors_must_be_as_long_as_their_concentrations():
         sym.random_pdf_dirichlet(X, A).infer_shape(x=(2, 5, 3), a=(2, 4))
 
 
+@pytest.mark.slow("compiles")
 def test_nothing_flows_to_counts_at_any_order():
     net = sym.random_pdf_poisson(X, A, is_log=True)
     args = {"x": np.array([[1.0, 2.0]], np.float32), "a": np.array([2.5], np.float32)}

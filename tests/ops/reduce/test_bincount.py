@@ -23,6 +23,7 @@ def counted(*arrays: np.ndarray, **params: int):
 DATA = np.array([0, 1, 1, 3], np.int32)
 
 
+@pytest.mark.slow("compiles")
 def test_numbers_are_counted_as_in_mxnet():
     assert counted(DATA) == ("int32", [1, 2, 0, 1])
     assert counted(DATA, minlength=6) == ("int32", [1, 2, 0, 1, 0, 0])

@@ -90,6 +90,7 @@ def test_norm_supports_orders_1_and_2_only():
         sym.norm(X, ord=3)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", ["max", "min"])
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_nan_is_the_largest_and_the_smallest_wherever_it_stands(name: str, dtype: str):

@@ -54,6 +54,7 @@ def survivors_of(table, candidates, limit=None):
     return survivors(candidates, lambda i: table[i], limit)
 
 
+@pytest.mark.slow("compiles")
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.booleans(), min_size=64, max_size=64), st.lists(st.booleans(), min_size=8, max_size=8))
 def test_survivors_are_those_of_the_plain_loop(cells, candidates):
@@ -81,6 +82,7 @@ def test_suppression_takes_one_step_for_each_survivor():
 # -- box_nms ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 def test_equal_scores_keep_their_order():
     data = np.array([[0, 0.5, 0, 0, 1, 1], [1, 0.5, 2, 2, 3, 3], [2, 0.9, 4, 4, 5, 5]], np.float32)
     assert run(sym._contrib_box_nms(X), x=data)[0][:, 0].tolist() == [2, 0, 1]
@@ -94,6 +96,7 @@ def test_scores_of_zero_and_minus_zero_are_equal():
         assert np.asarray(order).tolist() == [0, 1, 2, 3][:count]
 
 
+@pytest.mark.slow("compiles")
 def test_mended_boxes_left_of_zero_are_converted_too():
     data = np.array([[0, 0.5, -2, 1, 2, 3]], np.float32)
     assert run(sym._contrib_box_nms(X, out_format="center"), x=data)[0].tolist() == [[0, 0.5, 0, 2, 4, 2]]
@@ -140,6 +143,7 @@ def test_places_in_a_row_that_do_not_fit_are_named(params, words):
 # -- bipartite_matching ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("compiles")
 def test_topk_lets_one_pair_more_pass():
     scores = np.diag([4.0, 3.0, 2.0, 1.0]).astype(np.float32)
     rows, columns = run(sym._contrib_bipartite_matching(X, threshold=0.5, topk=2), x=scores)

@@ -38,6 +38,7 @@ def test_targets_of_an_object():
     np.testing.assert_allclose(loc.reshape(4, 4)[1, :2], [(0.2 - 0.25) / 0.5 / 0.1] * 2, rtol=1e-5)
 
 
+@pytest.mark.slow("compiles")
 def test_an_image_without_objects_is_ignored_altogether():
     loc, mask, cls = targets(np.full((1, 2, 5), -1, np.float32), ignore_label=-5.0)
     assert cls.tolist() == [[-5] * 4]

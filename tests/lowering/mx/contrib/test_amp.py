@@ -32,6 +32,7 @@ def casts(symbol: mx.sym.Symbol) -> list[str]:
     ]
 
 
+@pytest.mark.slow("compiles")
 def test_a_converted_network_trains():
     x = RNG.standard_normal((32, 4)).astype(np.float32)
     data = mx.io.NDArrayIter(x, (x[:, 0] > 0).astype(np.float32), 8)

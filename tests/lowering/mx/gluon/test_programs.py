@@ -125,6 +125,7 @@ def test_programs_have_second_gradients():
     np.testing.assert_allclose(found[0], found[1], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("active", [True, False])
 def test_batch_norm_writes_its_statistics_at_a_recorded_forward_in_training_alone(active: bool):
     net, x = network(nn.BatchNorm(in_channels=2), active=active), data(4, 2) + 3

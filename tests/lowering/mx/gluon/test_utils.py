@@ -26,6 +26,7 @@ def test_batches_are_split_evenly_unless_they_need_not_be():
     assert utils.split_and_load(x, [mx.cpu(1)])[0].context == mx.cpu(1)
 
 
+@pytest.mark.slow("compiles")
 def test_gradients_are_clipped_by_their_common_norm():
     arrays = [mx.nd.array([3.0, 0.0]), mx.nd.array([[4.0]])]
     norm = utils.clip_global_norm(arrays, 1.0)
@@ -88,6 +89,7 @@ def test_losses_are_a_number_for_each_sample():
     np.testing.assert_allclose(pred.grad.asnumpy(), np.full((2, 3, 4), 1 / 12), rtol=1e-6)
 
 
+@pytest.mark.slow("compiles")
 def test_positive_weights_and_lengths():
     pred, label = mx.nd.array([[0.5, -1.0]]), mx.nd.array([[1, 0]])
     loss = gluon.loss.SigmoidBCELoss()(pred, label, None, mx.nd.array([[2.0, 2.0]])).asscalar()

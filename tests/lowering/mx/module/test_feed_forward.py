@@ -29,6 +29,7 @@ def model(symbol: Any = None, **options: Any) -> mx.model.FeedForward:
         return mx.model.FeedForward(symbol or network(), **given)
 
 
+@pytest.mark.slow("compiles")
 def test_arrays(caplog: pytest.LogCaptureFixture):
     trained = model(momentum=0.5)
     with caplog.at_level(logging.INFO):
@@ -165,6 +166,7 @@ def test_create_and_epochs_of_a_size():
     assert trained.arg_params is not None
 
 
+@pytest.mark.slow("compiles")
 def test_buckets():
     sentences = [[1, 2, 3]] * 8 + [[1, 2, 3, 4, 5]] * 8
     data = mx.rnn.BucketSentenceIter(sentences, 4, buckets=[3, 5], invalid_label=0)

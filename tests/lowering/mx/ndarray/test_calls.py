@@ -183,6 +183,7 @@ def test_a_rate_that_changes_compiles_nothing(update: str, states: int, fixed: d
 DRAWS = [nd.random.uniform, nd.random.normal, nd.random.exponential]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("draw", DRAWS)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_draws_of_new_shapes_compile_nothing_and_are_those_of_their_own_program(draw: Any, dtype: str):

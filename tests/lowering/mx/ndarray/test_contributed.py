@@ -49,6 +49,7 @@ def test_many_weights_by_adam(half: bool):
     np.testing.assert_array_equal(many[0][0].asnumpy(), before)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("half", [False, True])
 def test_many_weights_by_lamb(half: bool):
     kind = "float16" if half else "float32"

@@ -59,6 +59,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("work", WORK)
 def test_what_needs_no_numbers_is_traced(work: str):
     function, expected = WORK[work]

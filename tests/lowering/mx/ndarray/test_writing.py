@@ -41,6 +41,7 @@ def numbers(shape: tuple[int, ...]) -> np.ndarray:
     return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("way", WHOLE)
 @pytest.mark.parametrize("kind", [np.asarray, np.ndarray.tolist, mx.nd.array], ids=["numpy", "list", "NDArray"])
 def test_a_value_broadcasts_as_numpys_does_or_is_refused(way: str, kind: Callable[[np.ndarray], Any]):

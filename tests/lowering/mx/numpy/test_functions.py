@@ -313,6 +313,7 @@ def test_percentiles_of_nothing_are_nan():
     assert np.percentile(empty, q, axis=0, keepdims=True).shape == (2, 1, 2)
 
 
+@pytest.mark.slow("compiles")
 def test_equations_of_two_dtypes_have_gradients_of_their_inputs_dtypes():
     a, b = np.array([[2.0, 1.0], [0.0, 4.0]], dtype="float64"), np.array([1.0, 3.0])
     for solve in (np.linalg.solve, np.linalg.tensorsolve):
@@ -325,6 +326,7 @@ def test_equations_of_two_dtypes_have_gradients_of_their_inputs_dtypes():
         assert b.grad.tolist() == [0.5, 0.125]
 
 
+@pytest.mark.slow("compiles")
 def test_a_graph_takes_norms_of_matrices_that_no_axis_names():
     x = np.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
     sym_np: Any = mx.sym.np

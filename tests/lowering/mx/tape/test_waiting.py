@@ -64,6 +64,7 @@ def _assert_same(got: list[np.ndarray], expected: list[np.ndarray]) -> None:
         np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6)
 
 
+@pytest.mark.slow("compiles")
 @lowering.effort("full")
 def test_a_call_waits_for_backward(data):
     net = _net()

@@ -245,6 +245,7 @@ def test_numbers_that_no_gradient_goes_through_do_not_wait():
     np.testing.assert_array_equal(net.weight.grad().asnumpy(), np.full(4, 3, "float32"))
 
 
+@pytest.mark.slow("compiles")
 @lowering.effort("full")
 def test_an_update_that_fails_leaves_the_gradients():
     run, expected = Run(), Run()

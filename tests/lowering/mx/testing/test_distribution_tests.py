@@ -33,6 +33,7 @@ def test_intervals():
         tu.chi_square_check(lambda n: RNG.normal(size=n), [(0, 2), (1, 3)], [0.5, 0.5], 10)
 
 
+@pytest.mark.slow("compiles")
 def test_values():
     p, observed, _ = tu.chi_square_check(lambda n: np.arange(n) % 3, [0, 1, 2], [1 / 3, 1 / 3, 1 / 3], 300)
     assert (p, observed.tolist()) == (1.0, [100, 100, 100])

@@ -21,6 +21,7 @@ def ready(block: Any) -> Any:
     return block
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize("make", [rnn.LSTM, rnn.GRU, rnn.RNN])
 def test_cells_do_the_same(make: Any):
     layer = ready(make(3, 2, bidirectional=True, input_size=4))
@@ -81,6 +82,7 @@ def test_a_projection_is_of_the_output(tmp_path: Path):
         rnn.LSTM(5, state_clip_max=1.0)._unfuse()
 
 
+@pytest.mark.slow("compiles")
 def test_files_have_the_names_of_cells_also_above_ten_layers(tmp_path: Path):
     layer = ready(rnn.RNN(2, 12, input_size=4))
     layer.save_parameters(str(tmp_path / "a.params"))

@@ -22,6 +22,7 @@ from lowering.mx.gluon.contrib.estimator import (
 from tests.lowering.mx.gluon.contrib.estimator.shared import X, data, estimator, lines, network, values
 
 
+@pytest.mark.slow("compiles")
 def test_fit_trains_measures_and_logs():
     made = estimator()
     made.fit(data(), epochs=2)

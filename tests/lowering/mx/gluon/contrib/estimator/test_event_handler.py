@@ -72,6 +72,7 @@ def test_a_hybridised_network_is_written_with_its_checkpoints(tmp_path: Path):
     assert mx.sym.load(str(tmp_path / "m-symbol.json")).list_arguments() == ["data", "n_weight", "n_bias"]
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     ("which", "mode", "better"),
     [(0, "max", "greater"), (1, "min", "less"), (0, "auto", "greater"), (1, "auto", "less")],
