@@ -85,8 +85,7 @@ class HistogramCollector(CalibrationCollector):
             except SymbolValueError as error:
                 raise SymbolValueError(f"{printable(name)}: {error}") from None
         else:
-            counts, edges = np.histogram(values, bins=_BINS, range=(-reach, reach))
-            self.hist_dict[name] = counts, edges, low, high, reach
+            self.hist_dict[name] = *_histogram(values, _BINS, reach), low, high, reach
 
     def post_collect(self) -> dict[str, tuple[float, float]]:
         """Return the ranges by name: symmetric, or from 0 where no value is negative and the dtype is uint8."""
@@ -115,7 +114,7 @@ def combine_histogram(old_hist: Histogram, arr: Any, new_min: float, new_max: fl
     if not reach:  # all values are 0, whose bin is the middle one however wide
         reach = new_th
     elif new_th > reach:
-        step = 2 * reach / len(old)
+        step = 2 * np.float64(reach) / len(old)
         more = int(min((new_th - reach) // step + 1, _MOST_BINS))
         if len(old) + 2 * more > _MOST_BINS:
             raise SymbolValueError(
@@ -124,9 +123,16 @@ def combine_histogram(old_hist: Histogram, arr: Any, new_min: float, new_max: fl
                 fix="mode='naive' needs no histogram; or begin with a batch that is like all others.",
             )
         reach = more * step + reach
-    counts, edges = np.histogram(np.asarray(arr), bins=len(old) + 2 * more, range=(-reach, reach))
+    counts, edges = _histogram(np.asarray(arr), len(old) + 2 * more, reach)
     counts[more : len(counts) - more] += old
     return counts, edges, min(low, new_min), max(high, new_max), reach
+
+
+def _histogram(values: np.ndarray, bins: int, reach: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return counts and edges, rounded from float64: NumPy 1, which MXNet needs, has them so, NumPy 2 not."""
+    end = np.float64(reach or 0.5)  # of zeros alone
+    edges = np.linspace(-end, end, bins + 1).astype(np.result_type(values.dtype, np.float32))
+    return np.histogram(values, edges)[0], edges
 
 
 def _ends(name: str, values: np.ndarray) -> tuple[Any, Any]:

@@ -107,6 +107,20 @@ def test_thresholds_are_mxnets(kind):
         assert low == (0 if kind == "relu" and dtype == "auto" else -high)
 
 
+def test_bins_end_where_numpy_1_has_them():
+    """Whose edges are rounded from float64, at a wider batch too; MXNet counts by them."""
+    collector, random = HistogramCollector(), np.random.RandomState(0)
+    for width in (1.7, 2.3):
+        array = (width * random.uniform(-1, 1, 100_000)).astype("f")
+        collector.collect("x", array)
+    counts, edges, _, _, reach = collector.hist_dict["x"]
+    exact = (-np.float64(reach) + np.arange(counts.size + 1) * (2 * np.float64(reach) / counts.size)).astype("f")
+    assert edges.dtype == np.float32
+    assert (edges == exact).mean() > 0.999
+    assert edges[-1] == np.float32(reach) >= np.abs(array).max()
+    assert counts.sum() == 200_000
+
+
 def test_batches_of_zeros_come_first():
     """MXNet's collector divides by the width of their bins, 0."""
     collectors = HistogramCollector(), HistogramCollector()
