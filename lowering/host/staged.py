@@ -81,6 +81,9 @@ EFFORTS = ("auto", "quick", "full")
 """auto: the first calls of a program are evaluated. quick: programs are those of any platform, and are compiled with
 little effort. full: every program is compiled at its first call, for its platform."""
 
+_AT_ONCE = {"quick": 'by effort="quick": compiled quickly', "full": 'by effort="full": compiled'}
+"""What runs the calls of an effort, all signatures alike."""
+
 _effort: ContextVar[str] = ContextVar("effort", default="auto")
 
 
@@ -195,6 +198,8 @@ class Staged:
         self._network, self._all = network, Kept(self)
         self._signatures: dict[Any, _Signature] = {}
         self._open, self._few = open_traces, few
+        self._at_once: dict[str, None] = {}
+        """The efforts other than "auto" that calls were made by."""
 
     def __call__(self, *args: Any) -> Any:
         """The function's results."""
@@ -220,6 +225,7 @@ class Staged:
         effort = "auto" if self._accounts else chosen_effort(self._effort)
         if effort != "auto":
             self._all.use()
+            self._at_once[effort] = None
             return self._quick if effort == "quick" else self._in_full
         leaves, tree = _flattened(args if self._told_by is None else self._told_by(*args))
         try:
@@ -273,15 +279,17 @@ class Staged:
 
     def ways(self) -> list[str]:
         """Lines of text: the signatures that were called, how each runs, and when it moves up."""
-        return [
+        signatures = [
             f"{', '.join(map(str, key[2:5]))}{', …' if len(key) > 5 else ''}: {signature}"
             for key, signature in [*self._signatures.items()]
         ]
+        return [*signatures, *map(_AT_ONCE.__getitem__, [*self._at_once])]
 
     @cached_property
     def _in_full(self) -> Callable[..., Any]:
         """What runs calls of signatures that are not told apart: they are compiled at once."""
-        return self._compiles(self._all)
+        compiled = self._compiles(self._all)
+        return _waited_for(compiled) if self._few else compiled  # of a network it is waited for, or was estimated
 
     @cached_property
     def _quick(self) -> Callable[..., Any]:
@@ -335,11 +343,13 @@ class _Signature:
 
 
 def _waited_for(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that raises where memory does not hold its results, before any array is written with them."""
+    """Return a function that raises where memory does not hold its results, before any array is written with them, or
+    read: NumPy, reading what was never allocated, ends the process."""
 
     def waited(*args: Any) -> Any:
         results = compiled(*args)
-        wait_for_memory(results)
+        if any(not isinstance(array, Tracer) and array.size > _LARGE for array in _flattened(results)[0]):
+            wait_for_memory(results)
         return results
 
     return waited

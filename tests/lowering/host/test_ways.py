@@ -138,6 +138,15 @@ def test_a_network_moves_up_when_its_calls_have_cost_their_part(monkeypatch: pyt
     assert "compiled" in str(lowering.explain(predict))
 
 
+def test_ways_have_what_is_compiled_at_its_first_call():
+    x = {"data": np.ones(3, "f")}
+    run = lowering.compile(sym.Variable("data") + 1)
+    for effort in ("quick", "full", "quick"):
+        with lowering.effort(effort):
+            run(x)
+    assert lowering.explain(run).ways == ['by effort="quick": compiled quickly', 'by effort="full": compiled']
+
+
 @pytest.mark.slow("compiles")
 def test_all_parts_of_a_step_are_of_one_way(net: Symbol, arrays: Any, monkeypatch: pytest.MonkeyPatch):
     executor = lowering.simple_bind(net, **SHAPES)
@@ -249,6 +258,19 @@ def test_what_memory_cannot_hold_is_left_to_the_compiler(monkeypatch: pytest.Mon
     run = staged.Staged(lambda x: x + 1)
     monkeypatch.setattr(staged._Evaluated, "__call__", fails)
     np.testing.assert_array_equal(run(jax.numpy.ones(3)), np.full(3, 2))
+
+
+@pytest.mark.parametrize("effort", ["auto", "full"])  # quickly, the first call of a program is waited for
+def test_results_that_memory_cannot_hold_are_an_error_of_the_call(effort: str, monkeypatch: pytest.MonkeyPatch):
+    """NumPy, reading what XLA could not allocate, would end the process."""
+    waited: list[int] = []
+    monkeypatch.setattr(staged, "_LARGE", 64)
+    monkeypatch.setattr(staged, "wait_for_memory", lambda results: waited.append(results[0].size))
+    monkeypatch.setattr(staged.Account, "limit", 1e-9)
+    run = staged.Staged(lambda x: [x + 1], effort=effort, few=True)
+    for n in (8, 65, 65):
+        run(jax.numpy.ones(n))
+    assert waited == [65, 65]
 
 
 def test_keys_are_results_too():

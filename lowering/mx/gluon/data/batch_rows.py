@@ -88,9 +88,10 @@ def _computes_batches(transform: Any) -> bool:
 
 
 def _transformed(transform: Any, rows: Rows) -> Rows | None:
-    """Return rows whose first part a transform was applied to; None where its rows are no images."""
+    """Return rows whose first part a transform was applied to; None where its rows are no images, or no arrays that
+    blocks take: the transform of one sample has the words for that."""
     (data, images), *others = rows
-    if images.ndim != 4:
+    if images.ndim != 4 or not isinstance(data, NDArray):
         return None
     result = transform(rows_like(data, images))
     return [(result, np.asarray(result.value)), *others]

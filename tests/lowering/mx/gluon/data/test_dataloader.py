@@ -133,6 +133,8 @@ def test_transforms_that_compute_each_image_alike_are_called_once_for_a_batch(
 def test_what_is_no_batch_of_images_is_transformed_one_by_one():
     with pytest.raises(NNVMError):  # an image of two axes, of which a batch would be taken for an image
         next(iter(DataLoader(ArrayDataset(mx.nd.ones((4, 5, 6))).transform_first(TO_TENSOR), 2)))
+    with pytest.raises(NNVMError, match="one NDArray or one Symbol"):  # as of one sample
+        next(iter(DataLoader(ArrayDataset(np.ones((4, 5, 6, 3), "uint8")).transform_first(TO_TENSOR), 2)))
 
 
 @pytest.mark.parametrize("workers", [0, 3])
