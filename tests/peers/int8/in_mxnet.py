@@ -27,6 +27,7 @@ def main(prefix: str, images: str, shown: str) -> None:
         arguments, states = set(symbol.list_arguments()), set(symbol.list_auxiliary_states())
         arrays = {name: array for name, array in args.items() if name in arguments}
         arrays["data"] = mx.nd.zeros((count, *data.shape[1:]))
+        arrays.update((name, mx.nd.zeros((count,))) for name in arguments - set(arrays))  # labels
         return symbol.bind(
             mx.cpu(), arrays, aux_states={name: aux[name] for name in aux if name in states}, grad_req="null"
         )
