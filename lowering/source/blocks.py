@@ -61,7 +61,7 @@ class Function:
         """Give literals that most calls have in common as defaults."""
         for column in zip(*(call.consts for call in calls), strict=True):
             (hint, text), count = Counter(column).most_common(1)[0]
-            is_fixed = not hint.endswith(_NUMBER) and _OPEN not in text and not found(text, DIM)
+            is_fixed = not hint.endswith(_NUMBER) and text[:1] != "[" and _OPEN not in text and not found(text, DIM)
             self.defaults.append(text if is_fixed and 1 < count >= len(column) / 2 else None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 
@@ -61,12 +62,30 @@ def _inside(text: str, indent: str, end: str = "") -> list[str]:
     """Return the lines of an expression inside brackets. end: what stands after it."""
     if len(indent + text + end) <= COLUMNS:
         return [indent + text + end]
+    if text[-1] in "\"'" and _outer(text)[-1][0] <= (text[0] == "f"):  # one string
+        *pieces, last = _pieces(text, COLUMNS - len(indent + end))
+        return [*(indent + piece for piece in pieces), indent + last + end]
     keyword = _KEYWORD.match(text)
     operands = _operands(text[keyword.end() :] if keyword else text)
     if len(operands) == 1:
         return _broken(text + end, indent)
     operands[0] = (keyword[0] if keyword else "") + operands[0]
     return [line for part in operands[:-1] for line in _inside(part, indent)] + _inside(operands[-1], indent, end)
+
+
+def _pieces(text: str, room: int) -> list[str]:
+    """Return a string as several strings that stand together, each of them as long as the room where it has a border of
+    words there, outside of what is in braces."""
+    start = 2 if text[0] == "f" else 1
+    head, body, quote = text[:start], text[start:-1], text[-1]
+    borders = [
+        i + 1 for i, letter in enumerate(body) if letter == "_" and body.count("{", 0, i) == body.count("}", 0, i)
+    ]
+    cuts = [0]
+    for border, after in itertools.pairwise([*borders, len(body)]):
+        if start + 1 + after - cuts[-1] > room:
+            cuts.append(border)
+    return [f"{head}{body[a:b]}{quote}" for a, b in itertools.pairwise([*cuts, len(body)])]
 
 
 def _each(parts: Iterable[str], indent: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import re
 import textwrap
@@ -93,12 +94,13 @@ class _Module:
         ]
         parts = [*self._texts.values(), main, self._load(), self._run()]
         code = "\n\n\n".join("\n".join(part) for part in parts)
+        read = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
         imports = [
-            *(["from functools import partial", ""] if "@partial(" in code else []),
+            *(["from functools import partial", ""] if "partial" in read else []),
             "import jax",
             "import jax.numpy as jnp",
             "import numpy as np",
-            *(["from jax import lax"] if "lax" in words_of(code) else []),
+            *(["from jax import lax"] if "lax" in read else []),
         ]
         numbers = [line for table in tables for line in (*table, "")]
         return "\n".join([*_docstring(title), "", *imports, "", *numbers, "", code, ""])

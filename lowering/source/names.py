@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])")
 _OTHERS = re.compile(r"[^0-9a-zA-Z]+")
-_TAKEN = frozenset({*dir(builtins), *keyword.kwlist, *keyword.softkwlist, "jax", "jnp", "lax", "np", "l", "O", "I"})
+_TAKEN = frozenset(
+    {*dir(builtins), *keyword.kwlist, *keyword.softkwlist, "jax", "jnp", "lax", "np", "partial", "l", "O", "I"}
+)
 
 
 def identifier(text: str, otherwise: str = "x") -> str:

@@ -9,6 +9,8 @@ import pytest
 from lowering.source.layout import COLUMNS, laid_out
 
 NAMES = ", ".join(f"name_{i}" for i in range(12))
+LONG = "word_" * 30
+PARTS, QUOTED = LONG.replace("_", "{name_2}_"), LONG.replace("_", "'_")
 SUM = " + ".join(f"number_{i}" for i in range(20))
 
 
@@ -24,6 +26,7 @@ SUM = " + ".join(f"number_{i}" for i in range(20))
         f"{NAMES[:86]} = function_of_one(argument)",
         f"{NAMES} = {NAMES.replace('name', 'other')}",
         f"""x = (('"a" for b in c', {NAMES}), ("it's", {NAMES}), ('say "no"', "yes"))""",
+        f'x = f(params, "{LONG}", f"{PARTS}")["{QUOTED}"]',
         f"x = ({SUM}).astype(jnp.float32) * ({SUM}).reshape(({NAMES}))",
     ],
 )

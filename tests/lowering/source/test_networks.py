@@ -91,6 +91,19 @@ def test_what_calls_share_is_a_default_unless_it_has_an_open_size():
         well_formed(source)
 
 
+def test_a_table_is_no_default_and_long_names_are_broken():
+    options = {"kernel": (3, 3), "pad": (1, 1), "pool_type": "avg", "count_include_pad": False}
+    net = sym.Variable("data")
+    for i in range(4):
+        net = sym.Pooling(net, **options, name=f"{'long_' * 30}{i}")
+        net = sym.InstanceNorm(net, name=f"{'long_' * 30}{'abcd'[i]}")
+        net = net if i else sym.Pooling(net, kernel=(1, 2), pool_type="max", name="smaller")
+    source = lowering.to_source(net, shapes={"data": (1, 2, 3, 4)})
+    well_formed(source)
+    assert "jnp.array(table, jnp.float32)" in source
+    assert '_long_"\n' in source
+
+
 @pytest.mark.nightly("every case", but_one_in=2)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
@@ -246,6 +259,8 @@ def test_names_from_files_are_data(child: Child):
     args, _ = values(net, {"data": (1, 2)})
     args = {name: array + 1 for name, array in args.items()}
     source = lowering.to_source(net, shapes={"data": (1, 2)})
+    well_formed(source)
+    assert "from jax import lax" not in source
     assert "import os" not in {ast.unparse(node) for node in ast.walk(ast.parse(source))}
     outputs, _, _ = child.run(source, {n: a for n, a in args.items() if n != "data"}, [args["data"]])
     expected, _ = evaluated(lowering.to_jax(net, platform="any"), args)
