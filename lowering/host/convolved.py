@@ -62,7 +62,7 @@ def _convolution(equation: Equation) -> Arrays:
         )
     else:
         columns = groups * prod(result.shape) // max(1, filters) * prod(weight.shape) // max(1, filters)
-    vars(convolve).update(elements=2 * columns)
+    vars(convolve).update(elements=(6 if by_places else 2) * columns)  # additions at strides take longer than copies
     return convolve
 
 
