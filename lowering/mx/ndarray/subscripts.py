@@ -228,13 +228,14 @@ def is_contiguous(key: Key, shape: tuple[int, ...]) -> bool:
 
 
 def slices(key: Key, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
-    """begin, end and step of the operator `slice` for a basic key without its new axes."""
+    """begin, end and step of the operator `slice` for a basic key without its new axes. A part up to the end of an axis
+    has none, so that it is the same operator of any size."""
     rows = []
     for entry, length in zip((entry for entry in key if entry is not None), shape, strict=True):
         if isinstance(entry, int):
             rows.append((entry, entry + 1, 1))
             continue
         start, stop, step = entry.indices(length)
-        rows.append((start, None if stop < 0 else stop, step))
+        rows.append((start, None if stop < 0 or (stop == length and step > 0) else stop, step))
     begin, end, step = zip(*rows, strict=True)
     return begin, end, step

@@ -12,6 +12,7 @@ import pytest
 import symjax_nnvm as nn
 from lowering import mx
 from lowering.mx import autograd
+from lowering.mx.tape.backward import Tape
 
 
 def leaf(*values: float) -> mx.nd.NDArray:
@@ -458,3 +459,22 @@ def test_no_variables_are_told():
     for error in (AssertionError, mx.MXNetError):
         with pytest.raises(error, match="variables cannot be an empty list"):
             autograd.grad(y, [])
+
+
+@pytest.mark.parametrize("key", [np.s_[:, :3], np.s_[2:], np.s_[1::2, ::-1], np.s_[..., 1]])
+def test_a_part_up_to_the_end_is_one_function_of_all_sizes(key: Any):
+    """Each size of a batch had a function of its own, which was kept."""
+    functions: list[Any] = []
+    for n in (5, 8):
+        data = np.arange(4.0 * n, dtype="f").reshape(n, 4)
+        x: Any = mx.nd.array(data)
+        x.attach_grad()
+        with mx.autograd.record():
+            part = x[key]
+            functions.append(Tape([part.entry], lambda leaf: leaf.grad_req).calls[0].function)
+            loss = (part * part).sum()
+        loss.backward()
+        expected = np.zeros_like(data)
+        expected[key] = 2 * data[key]
+        np.testing.assert_array_equal(x.grad.asnumpy(), expected)
+    assert functions[0] is functions[1]
