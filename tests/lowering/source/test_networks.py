@@ -68,6 +68,7 @@ def test_equal_blocks_are_one_function_in_a_loop_and_states_come_back(child: Chi
             np.testing.assert_allclose(states[name], new[name], rtol=1e-6, err_msg=name)
 
 
+@pytest.mark.slow("starts a process")
 def test_blocks_that_differ_in_names_numbers_and_windows_are_one_function(child: Child):
     net = branches(3)
     args, _ = values(net, {"data": (2, 3, 5, 5)})
@@ -229,6 +230,7 @@ def test_the_gradient_of_a_network_is_a_program_too(child: Child):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow("starts a process")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_gradients_of_outputs_have_their_dtypes(child: Child, dtype: str):
     net = sym.tanh(sym.FullyConnected(sym.Variable("data"), num_hidden=2, name="fc"))

@@ -15,6 +15,7 @@ ROUNDING = {"float64": (1e-14, 1e-12), "float32": (1e-6, 1e-4), "bfloat16": (2**
 digits in BatchNorm of a few numbers: of bfloat16's nearly all."""
 
 
+@pytest.mark.slow("starts a process")
 @pytest.mark.nightly("every kind of network", but_one_in=15)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_network_in_mxnets_files_is_the_same_function(child: Child, name: str):
