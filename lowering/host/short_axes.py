@@ -45,7 +45,7 @@ def _places(shape: Sequence[int], axes: Sequence[int]) -> Iterator[tuple[Any, ..
 
 
 def along_longer_axes(function: Arrays, shape: tuple[int, ...], dtype: Any) -> Arrays:
-    """An element-wise function whose result has a shape."""
+    """An element-wise function, place by place of the short axes of its result, which has this shape."""
     axes = short_axes(shape)
     if not axes:
         return function

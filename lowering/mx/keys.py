@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering.host.numpy_keys import key_of_seed, words_of_seed
+from lowering.host.numpy_keys import as_key, key_of_seed, words_of_seed
 from lowering.mx.context import Context, as_context
 from symjax_nnvm.errors import ParamError
 
@@ -47,8 +47,7 @@ def seed(seed_state: int, ctx: Context | str | None = "all") -> None:
 
 def next_key() -> jax.Array:
     """A new PRNG key."""
-    seed, numbers = _keys.sequence
-    return key_of_seed(seed, next(numbers))
+    return as_key(next_words())
 
 
 def next_words() -> Any:
