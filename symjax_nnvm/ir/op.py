@@ -123,12 +123,13 @@ class Op:
     """
 
     __slots__ = (
+        "_arguments",
+        "_more_arguments",
         "_num_inputs",
         "_num_inputs_of",
         "_num_outputs",
         "_num_outputs_of",
         "aliases",
-        "arguments",
         "attr_parser",
         "description",
         "index",
@@ -144,7 +145,8 @@ class Op:
         self.index = index
         self.aliases: list[str] = []
         self.description = ""
-        self.arguments: list[ArgumentInfo] = []
+        self._arguments: list[ArgumentInfo] = []
+        self._more_arguments: list[Iterable[ArgumentInfo]] = []
         self.support_level = 10
         self.attr_parser: Callable[[NodeAttrs], None] | None = None
         self.params: ParamSchema | None = None
@@ -201,6 +203,14 @@ class Op:
 
     # -- documentation -------------------------------------------------------------------------------------------
 
+    @property
+    def arguments(self) -> list[ArgumentInfo]:
+        """The documentation of the arguments, in their order."""
+        with _lock:
+            while self._more_arguments:
+                self._arguments.extend(self._more_arguments.pop(0))
+        return self._arguments
+
     def describe(self, text: str) -> Op:
         """Replace the operator's description."""
         self.description = text
@@ -214,12 +224,11 @@ class Op:
             type: its type, as text.
             description: what it is for.
         """
-        self.arguments.append(ArgumentInfo(name, type, description))
-        return self
+        return self.add_arguments([ArgumentInfo(name, type, description)])
 
     def add_arguments(self, arguments: Iterable[ArgumentInfo]) -> Op:
-        """Append the documentation of several arguments."""
-        self.arguments.extend(arguments)
+        """Append the documentation of several arguments; an iterator is read when somebody reads `arguments`."""
+        self._more_arguments.append(arguments)
         return self
 
     def set_support_level(self, level: int) -> Op:

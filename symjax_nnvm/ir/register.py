@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from types import FrameType
 from typing import Any, ClassVar
@@ -217,10 +217,7 @@ def register_op(
     op.inputs = tuple(inputs)
     op.key_var_num_args = variadic
     op.add_arguments(ArgumentInfo(i, "NDArray-or-Symbol") for i in inputs)
-    op.add_arguments(
-        ArgumentInfo(f.name, f.expected + (", required" if f.required else f", optional, default={f.default!r}"), f.doc)
-        for f in schema.fields.values()
-    )
+    op.add_arguments(_arguments(schema))
     if variadic is not None:
         op.inputs = ()
         op.set_num_inputs(lambda attrs: getattr(attrs.parsed, variadic))
@@ -288,6 +285,12 @@ def register_op(
     for key, value in attributes.items():
         op.set_attr(key, value)
     return op
+
+
+def _arguments(schema: ParamSchema) -> Iterator[ArgumentInfo]:
+    for field in schema.fields.values():
+        default = ", required" if field.required else f", optional, default={field.default!r}"
+        yield ArgumentInfo(field.name, field.expected + default, field.doc)
 
 
 def _folder(frame: FrameType | None) -> str | None:

@@ -234,8 +234,8 @@ def multilinear(
     assert schema is not None
     params = params or schema.cls
     if carried is None:
-        shared = schema.fields if convert else schema_of(params).fields
-        carried = [field for field in shared if field in schema.fields and field != op.key_var_num_args]
+        shared = schema.names if convert else schema_of(params).names
+        carried = [field for field in shared if field in schema.names and field != op.key_var_num_args]
     each = of if isinstance(of, Adjoint) else None
     adjoints = {} if isinstance(of, Adjoint) else of
     declared = Linear(op, schema, adjoints, each, params, carried, given, restored or {}, like, others or {}, convert)
@@ -291,7 +291,7 @@ def jointly_linear(
     schema, count = op.params, op.key_var_num_args
     assert schema is not None
     assert count is not None
-    carried = [field for field in schema_of(params).fields if field in schema.fields and field != count]
+    carried = [field for field in schema_of(params).names if field in schema.names and field != count]
 
     def values(p: Any) -> dict[str, Any]:
         return {name: getattr(p, name) for name in carried}
