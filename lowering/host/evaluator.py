@@ -74,7 +74,8 @@ class Evaluator:
         for variable, value in zip(jaxpr.constvars, constants, strict=True):
             self._slot(variable, as_numpy(value)[...])  # a part, so that no result is the constant itself
         self._inputs = [self._slot(variable) for variable in jaxpr.invars]
-        self._dtypes = [variable.aval.dtype for variable in jaxpr.invars]
+        dtypes = [variable.aval.dtype for variable in jaxpr.invars]
+        self._dtypes = [None if is_key(dtype) else dtype for dtype in dtypes]
         self._calls: list[tuple[Arrays, tuple[int, ...], tuple[int, ...] | int, tuple[int, ...]]] = []
         self._names: list[str] = []
         self.microseconds = 0.0
@@ -137,7 +138,7 @@ class Evaluator:
     def taken(self, arrays: Sequence[Any]) -> list[Any]:
         """NumPy's arrays of what a call is given: JAX's arrays, NumPy's of any width, numbers."""
         return [
-            as_numpy(array) if isinstance(array, jax.Array) else np.asarray(array, dtype)
+            as_numpy(array) if dtype is None else np.asarray(array, dtype)
             for array, dtype in zip(arrays, self._dtypes, strict=True)
         ]
 

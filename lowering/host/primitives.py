@@ -88,7 +88,7 @@ COMPILED = {
 
 def is_key(dtype: Any) -> bool:
     """Whether a dtype is that of JAX's keys."""
-    return jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    return not isinstance(dtype, np.dtype) and jnp.issubdtype(dtype, jax.dtypes.prng_key)
 
 
 def is_threefry(dtype: Any) -> bool:

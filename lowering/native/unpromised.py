@@ -252,7 +252,7 @@ def put(kinds: Sequence[Any], arrays: Sequence[np.ndarray], sharding: Any, commi
 
 @cache
 def _put_one() -> Callable[..., Array]:
-    return import_module("jax._src.interpreters.pxla").batched_device_put
+    return import_module("jax._src.lib").xla_client.batched_device_put
 
 
 # -- compile options -------------------------------------------------------------------------------------------------
@@ -265,10 +265,16 @@ calls itself, takes ours for its own, and ends the process where a weight is sto
 def knows_options(options: Mapping[str, str]) -> bool:
     """Return whether the installed XLA takes compile options: XLA raises an error for an unknown one."""
     try:
-        jax.jit(lambda: 0).lower().compile(compiler_options=dict(options))
+        _nothing().compile(compiler_options=dict(options))
     except Exception:
         return False
     return True
+
+
+@cache
+def _nothing() -> Any:
+    """Return the shortest program, to be compiled."""
+    return jax.jit(lambda: 0).lower()
 
 
 def makes_onednn_calls(options: Any) -> bool:

@@ -109,8 +109,8 @@ def _is_triple(metric: Any) -> bool:
 # -- sums that keep their digits -------------------------------------------------------------------------------------
 
 
-def _start() -> dict[str, Array]:
-    zero = jnp.zeros((), jnp.float32)
+def _start() -> dict[str, np.ndarray]:
+    zero = np.zeros((), np.float32)
     return {"sum": zero, "lost": zero, "count": zero}
 
 
@@ -226,7 +226,7 @@ def cross_entropy(eps: float = 1e-12, name: str = "cross-entropy") -> Metric:
             raise LabelError(problem, expected="whole numbers from 0, below the number of classes")
         return _mean(state)
 
-    return Metric(name, lambda: {**_start(), "no_class": jnp.zeros((), jnp.int32)}, update, result)
+    return Metric(name, lambda: {**_start(), "no_class": np.zeros((), np.int32)}, update, result)
 
 
 def nll_loss(eps: float = 1e-12) -> Metric:
@@ -329,7 +329,7 @@ def _binary(name: str, score: Callable[[Array], Array], average: str) -> Metric:
     def result(state: Any) -> float:
         return float(score(jnp.asarray(state))) if np.sum(state) else math.nan
 
-    return Metric(name, lambda: jnp.zeros(4, jnp.float32), update, result)
+    return Metric(name, lambda: np.zeros(4, np.float32), update, result)
 
 
 def _f1(counts: Array) -> Array:

@@ -95,9 +95,17 @@ def _known_options(platform: str, kind: Kind, with_calls: bool) -> dict[str, str
     table = dict({"full": OPTIONS, "quick": QUICK, "few": FEW}[kind].get(platform, {}))
     if with_calls and platform == "cpu":
         table |= dict.fromkeys(OURS_ALONE, "True")
-    if table and not knows_options(table):
+    if table and not _knows_all(platform):
         table = {name: value for name, value in table.items() if knows_options({name: value})}
     return table or None
+
+
+@cache
+def _knows_all(platform: str) -> bool:
+    """Return whether the installed XLA takes the options of all tables, and those of programs with calls of oneDNN."""
+    tables = [table.get(platform, {}) for table in (OPTIONS, QUICK, FEW)]
+    ours = OURS_ALONE if platform == "cpu" else {}
+    return knows_options({name: value for table in (*tables, ours) for name, value in table.items()})
 
 
 class Jitted:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
+from lowering.host.staged import Staged
 from lowering.messages.counts import CountError
 from lowering.mx.metric.metric_base import EvalMetric, MeanOfBatches, alias, arrays, register
 from lowering.mx.metric.two_classes import TwoClasses
@@ -19,9 +20,10 @@ from symjax_nnvm.errors import CallError
 
 @lru_cache(64, typed=True)  # 1.0 is no axis, though it equals 1
 def _compiled(maker: Callable[..., metrics.Metric], *args: Any) -> tuple[metrics.Metric, Callable[..., Any]]:
-    """Return a metric of the library and its jitted update, one for all objects of the same configuration."""
+    """Return a metric of the library and its update, evaluated at first, one for all objects of the same
+    configuration."""
     metric = maker(*args)
-    return metric, jax.jit(metric.update)
+    return metric, Staged(metric.update, few=True)
 
 
 class _Summed(EvalMetric):
