@@ -7,16 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from symjax_nnvm.errors import ParamsMismatchError, SymbolTypeError, SymbolValueError, plain_list, printable
+from symjax_nnvm.errors import ParamsMismatchError, SymbolTypeError, SymbolValueError, listed, plain_list, printable
 from symjax_nnvm.network_model import Model
 from symjax_nnvm.passes.quantize import QuantizedDtype
 from symjax_nnvm.quantization.entropy import entropy_threshold
 from symjax_nnvm.symbol.symbol import Symbol
 
-LEAVE_OUT = "excluded=[…], or excluded_sym_names=[…] of quantize_model"
 _BINS = 8001
 _MOST_BINS = 2**22
 _LEVELS = 255
+
+
+def leaving_out(layers: Iterable[str]) -> str:
+    """Return how to leave out these layers."""
+    names = listed(layers)
+    return f"excluded={names}, or excluded_sym_names={names} of quantize_model"
 
 
 class CalibrationCollector:
@@ -213,21 +218,24 @@ def _by_name(batch: Any, inputs: Sequence[str]) -> dict[str, Any]:
     return dict(zip(inputs, arrays, strict=False))
 
 
-def checked_ranges(ranges: Mapping[str, Any], names: Iterable[str]) -> dict[str, tuple[float, float]]:
-    """Return the ranges of these outputs, two finite numbers each. Raises SymbolValueError."""
-    return dict(_checked(ranges, names))
+def checked_ranges(ranges: Mapping[str, Any], needing: Mapping[str, Iterable[str]]) -> dict[str, tuple[float, float]]:
+    """Return the ranges of outputs, two finite numbers each. needing: names of outputs → of the layers that need the
+    range. Raises SymbolValueError."""
+    return dict(_checked(ranges, needing))
 
 
-def _checked(ranges: Mapping[str, Any], names: Iterable[str]) -> Iterator[tuple[str, tuple[float, float]]]:
-    names = list(names)
-    missing = [name for name in names if name not in ranges]
+def _checked(
+    ranges: Mapping[str, Any], needing: Mapping[str, Iterable[str]]
+) -> Iterator[tuple[str, tuple[float, float]]]:
+    missing = [name for name in needing if name not in ranges]
     if missing:
+        layers = dict.fromkeys(layer for name in missing for layer in needing[name])
         raise SymbolValueError(
             f"The calibration data never reach {plain_list(missing)}",
             got=f"ranges of {plain_list(list(ranges)) or 'nothing'}",
-            fix=f"Give data that these layers see, or leave them out: {LEAVE_OUT}.",
+            fix=f"Give data that these layers see, or leave them out: {leaving_out(layers)}.",
         )
-    for name in names:
+    for name, layers in needing.items():
         try:
             ends = np.asarray(ranges[name], np.float64).reshape(-1)
         except (TypeError, ValueError):  # no numbers
@@ -240,6 +248,6 @@ def _checked(ranges: Mapping[str, Any], names: Iterable[str]) -> Iterator[tuple[
                 else f"{printable(name)} is 0 on all calibration data, so it has no range",
                 expected="two finite numbers, the first not greater",
                 got=str(ends.tolist())[:200],
-                fix=f"Calibrate it again with other data, or leave the layer out: {LEAVE_OUT}.",
+                fix=f"Calibrate it again with other data, or leave out what needs the range: {leaving_out(layers)}.",
             )
         yield name, (float(ends[0]), float(ends[1]))

@@ -10,19 +10,20 @@ import numpy as np
 from symjax_nnvm.errors import GraphError, SymbolTypeError, SymbolValueError, close_names, plain_list, tells_new_names
 from symjax_nnvm.ir.attributes import FDequantized, FQuantized, TCalibrated
 from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import Op
-from symjax_nnvm.ir.rules.quantized_form import QUANTIZED
+from symjax_nnvm.ir.rules.quantized_form import PREFIX, QUANTIZED
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.network_model import Model
 from symjax_nnvm.passes.fuse_for_onednn import fuse_for_onednn
 from symjax_nnvm.passes.quantize import Quantization, QuantizedDtype, Ranges, rounded_outputs, set_ranges
 from symjax_nnvm.passes.quantize import quantize as quantize_graph
 from symjax_nnvm.quantization.calibration import (
-    LEAVE_OUT,
     HistogramCollector,
     MinMaxCollector,
     checked_ranges,
     collect_outputs,
+    leaving_out,
 )
 from symjax_nnvm.symbol.call_arguments import expect_arrays, expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol, of_mode
@@ -143,9 +144,26 @@ def refuse_quantized(net: Symbol) -> None:
             )
 
 
-def outputs_to_calibrate(quantized: Symbol) -> list[str]:
-    """Return names of the outputs of the float network whose ranges a quantised network needs."""
-    return list(dict.fromkeys(rounded_outputs(Graph(quantized.outputs)).values()))
+def outputs_to_calibrate(quantized: Symbol) -> dict[str, list[str]]:
+    """Return names of the outputs of the float network whose ranges a quantised network needs, each with the names of
+    the layers that need it."""
+    graph = Graph(quantized.outputs)
+    needing: dict[str, list[str]] = {}
+    for node, output in rounded_outputs(graph).items():
+        if TCalibrated[node.op] == "output":
+            layers = [node]
+        elif len(node.inputs) > 1:  # it rounds sums of a layer
+            layers = [node.inputs[0].node]
+        else:
+            layers = [reader for reader in graph.nodes() if any(entry.node is node for entry in reader.inputs)]
+        needing.setdefault(output, []).extend(map(_float_name, layers))
+    return needing
+
+
+def _float_name(layer: Node) -> str:
+    """Return the name that a layer of integers had in the network of floats, before it was fused."""
+    fused = (inner for body in layer.attrs.subgraphs for inner in post_order(body.outputs) if not inner.is_variable)
+    return next(fused, layer).name.removeprefix(PREFIX)
 
 
 def calibrated(quantized: Symbol, ranges: Ranges) -> Symbol:
@@ -164,9 +182,11 @@ def quantized_arrays(quantized: Symbol, args: Mapping[str, Any]) -> dict[str, An
             is_real = not np.iscomplexobj(args[source])
             values = np.asarray(args[source], np.float32 if is_real else None)
             if not values.size or not is_real or not np.isfinite(values).all():
+                nodes = Graph(quantized.outputs).nodes()
+                readers = [_float_name(node) for node in nodes if any(of.node.name == name for of in node.inputs)]
                 raise SymbolValueError(
                     f"The parameter {source!r} is empty, or has NaN, infinite or complex values, so it has no range",
-                    fix=f"Train the network again, or leave the layer out: {LEAVE_OUT}.",
+                    fix=f"Train the network again, or leave the layer out: {leaving_out(readers)}.",
                 )
             reach = np.abs(values).max()
             levels = np.rint(values * (np.float32(127) / reach)) if reach else np.full(values.shape, 127)  # as oneDNN
@@ -181,7 +201,8 @@ def _refuse_without_ranges(quantized: Symbol) -> None:
         raise GraphError(
             f"{plain_list([node.name for node in needing])} cannot do without a calibrated range",
             op=needing[0].op,
-            fix=f"mode='naive' or 'entropy' with calibration=[batch, …]; or leave these layers out: {LEAVE_OUT}.",
+            fix="mode='naive' or 'entropy' with calibration=[batch, …]; or leave these layers out: "
+            f"{leaving_out(map(_float_name, needing))}.",
         )
 
 

@@ -191,3 +191,17 @@ def test_classes_that_int32_does_not_hold_are_none():
 )
 def test_functions_of_integers_are_cast_back_as_in_mxnet(name: str, dtype: str, expected: list[int]):
     assert run(getattr(sym, name)(X), x=np.array([0, 7, 100], dtype)).tolist() == expected
+
+
+def test_deviation_filters_of_a_fused_convolution_of_groups_have_levels_of_their_own():
+    """MXNet rounds the third filter by the second's, so that it is off by half."""
+    random = np.random.default_rng(0)
+    size = np.array([4, 1, 2, 3], np.float32).reshape(4, 1, 1, 1)
+    weight = size * random.uniform(-1, 1, (4, 3, 3, 3)).astype(np.float32)
+    data = random.uniform(0, 1, (2, 6, 5, 5)).astype(np.float32)
+    net = sym.Convolution(X, kernel=(3, 3), num_filter=4, num_group=2, no_bias=True, name="conv")
+    made = nn.quantize(net, {"conv_weight": weight}, calibration=[data], mode="naive", fused=True)
+    expected = run(net, x=data, conv_weight=weight)
+    np.testing.assert_allclose(run(made.net, x=data, **made.args), expected, atol=np.abs(expected).max() * 0.015)
+    fused = made.net.get_internals()["quantized_sg_mkldnn_conv_0_output"]
+    assert "levels of its own" in (declared(fused) or "")

@@ -23,14 +23,16 @@ FILES = (
     *("numpy_op", "numpy_ndarray", "numpy_gluon", "numpy_interoperability"),
     *("gluon_data", "gluon_data_vision", "gluon_rnn", "gluon_contrib", "gluon_model_zoo"),
     *("gluon", "gluon_save", "gluon_trainer", "gluon_utils", "gluon_estimator", "gluon_event_handler"),
+    *("quantization", "quantization_mkldnn", "subgraph"),
 )
+FOLDERS = ("unittest", "quantization", "mkl")
 
 
 def main() -> int:
     """Returns 1 where a result is not as the list says."""
     options = arguments(__doc__, "apache/mxnet at tag 1.9.1", FILES)
-    folder = options.source / "tests" / "python" / "unittest"
-    paths = [folder / f"test_{name}.py" for name in options.files]
+    folders = [options.source / "tests" / "python" / name for name in FOLDERS]
+    paths = [path for name in options.files for folder in folders if (path := folder / f"test_{name}.py").is_file()]
     given = options.seconds, options.workers, options.only, options.out
     return compare("tests.peers.mxnet_plugin", paths, Path(__file__).with_suffix(".toml"), *given)
 

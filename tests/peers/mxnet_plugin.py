@@ -146,4 +146,5 @@ def pytest_configure(config: pytest.Config) -> None:
     jax.config.update("jax_enable_x64", True)
     _compiled_once()
     lowering.mx.install(numpy1=True)
+    sys.path.append(str(config.rootpath.parent / "unittest"))  # whose `common` other folders of tests import
     _imported_alone(config.rootpath.parents[2])

@@ -177,7 +177,14 @@ REFUSED = {
     "empty": ({"calibration": []}, "calibration data are empty.*used up before"),
     "none": ({}, "mode='entropy' needs data.*calibration=\\["),
     "not finite": ({"calibration": [np.full((4, 12), np.nan, np.float32)]}, "'?data'? has NaN.*Scale the data"),
-    "zeros": ({"calibration": [np.zeros((4, 12), np.float32)], "mode": "naive"}, "data is 0 on all calibration data"),
+    "zeros": (
+        {"calibration": [np.zeros((4, 12), np.float32)], "mode": "naive"},
+        r"data is 0 on all calibration data.*leave out what needs.*excluded=\['fc1'\]",
+    ),
+    "zeros, fused": (
+        {"calibration": [np.zeros((4, 12), np.float32)], "mode": "naive", "fused": True},
+        r"data is 0 on all calibration data.*excluded=\['fc1'\]",
+    ),
     "zeros, entropy": ({"calibration": [np.zeros((4, 12), np.float32)]}, "data is 0 on all calibration data"),
     "a number": ({"calibration": 3}, r"calibration data are no batches.*got int.*\[batch\]"),
     "one batch": ({"calibration": {"data": np.zeros((4, 12))}}, r"data are no batches.*got dict.*\[batch\]"),
@@ -218,9 +225,9 @@ def test_what_cannot_be_quantised_is_told_with_a_way_out(case):
 def test_ranges_that_are_none_are_told():
     for ends in ((1.0, -1.0), (np.nan, 1.0), (1.0,), (0.0, 1.0, 2.0), ("a", "b"), None):
         with pytest.raises(nn.NNVMError, match="The range of x is none"):
-            checked_ranges({"x": ends}, ["x"])
-    with pytest.raises(nn.NNVMError, match="never reach y"):
-        checked_ranges({"x": (0, 1)}, ["x", "y"])
+            checked_ranges({"x": ends}, {"x": ["fc"]})
+    with pytest.raises(nn.NNVMError, match=r"never reach y.*excluded=\['fc'\]"):
+        checked_ranges({"x": (0, 1)}, {"x": [], "y": ["fc"]})
 
 
 def test_batch_norm_needs_a_range_and_parameters_need_numbers():

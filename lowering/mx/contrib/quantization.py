@@ -148,7 +148,7 @@ def quantize_graph(
     else:
         collector = LayerOutputCollector
     if collector is not None and getattr(collector, "include_layers", None) is None:
-        collector.include_layers = outputs_to_calibrate(quantized)
+        collector.include_layers = list(outputs_to_calibrate(quantized))
     return quantized, _params(quantized, arg_params), dict(aux_params), collector
 
 

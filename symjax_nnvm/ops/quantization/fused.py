@@ -284,6 +284,14 @@ def _at_inference(node: Node) -> NodeEntry | None:
     return None if getattr(p, "node", p).quantized or not node.attrs.subgraphs else unfolded(node)
 
 
+_SCALED = Deviation(
+    "each filter has levels of its own; MXNet rounds all filters of group g of several by those of filter g, and then "
+    "takes each for its own",
+    "outputs",
+    lambda p: p.node.quantized and 1 < p.convolution.num_group < p.convolution.num_filter,
+)
+
+
 def _quantized_convolution(attrs: NodeAttrs) -> QuantizedForm | None:
     p: FusedConvolution = attrs.parsed
     if p.node.quantized:
@@ -353,6 +361,7 @@ for _name, _params, _fused, _quantized, _flops, _drawing, _doc in (
         FDequantized=unfolded,
         FQuantized=_quantized,
         FInference=_at_inference,
+        deviation=_SCALED if _name == "conv" else (),
         **LAST,
         doc=f"{_doc} quantized: of 8-bit integers and their range, to such of the calibrated range, or to int32.",
     )
