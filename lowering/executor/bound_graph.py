@@ -457,14 +457,10 @@ class Executor:
     def _report(self, reported: Sequence[Sequence[jax.Array]], *, forward: bool) -> None:
         assert self._monitor is not None
         callback, monitor_all = self._monitor
-        for call in self._functions.calls(forward):
-            if call.of_input and not monitor_all:
-                continue
+        for call, value in self._functions.reported(reported, forward=forward, monitor_all=monitor_all):
             if isinstance(call.value, str):
                 argument = self._cell_of_argument[call.value]
                 value = zeros(argument.shape, argument.dtype)
-            else:
-                value = call.value.in_(reported)
             if value is not None:
                 for name in call.names:
                     callback(name, value)

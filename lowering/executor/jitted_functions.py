@@ -7,7 +7,7 @@ backward function reads, and nothing is computed twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -19,7 +19,7 @@ from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
 from lowering.core.rules import writes_in_backward
 from lowering.core.segments import by_way
-from lowering.executor.gradient_names import Call, GradientNames, forward_calls
+from lowering.executor.gradient_names import Call, GradientNames, Place, forward_calls
 from lowering.host.numpy_keys import folded_in
 from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Account, Staged
@@ -28,6 +28,7 @@ from lowering.xla.compile_options import jit
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.inspect.fixed_inputs import fixed_inputs
 from symjax_nnvm.inspect.roles import learned_variables
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.passes.plan_memory import BAD_STORAGE, EXTERNAL_STORAGE, plan_memory
 from symjax_nnvm.pipeline import Options
@@ -317,6 +318,21 @@ class ExecutorFunctions:
         """Return what a monitor receives from the steps that `_seen` reports, in the order of the calls."""
         program = self.program(True, monitored=True)
         return forward_calls(program) if forward else self._gradient_calls
+
+    def reported(
+        self, values: Sequence[Sequence[jax.Array]], *, forward: bool, monitor_all: bool
+    ) -> Iterator[tuple[Call, jax.Array | None]]:
+        """Yield what a monitor receives of a pass, with its values, None for one that is zeros. values: of the steps
+        that `_seen` reports. monitor_all: operators' inputs, too."""
+        for call in self.calls(forward):
+            if monitor_all or not call.of_input:
+                yield call, None if isinstance(call.value, str) else call.value.in_(values)
+
+    def operator_of(self, call: Call) -> Op | None:
+        """Return the operator whose value a monitor receives from a forward pass; None of a variable."""
+        assert isinstance(call.value, Place)
+        program = self.program(True, monitored=True)
+        return program.program.index.nodes[program.forward_steps[call.value.number].nid].source.op
 
     @cached_property
     def _gradient_calls(self) -> list[Call]:

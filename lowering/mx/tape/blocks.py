@@ -134,15 +134,11 @@ class CachedProgram:
         return function
 
 
-def _tell(hook: OpHook, functions: ExecutorFunctions, reported: Sequence[Any], context: Context) -> None:
+def _tell(hook: OpHook, functions: ExecutorFunctions, values: Sequence[Any], context: Context) -> None:
     """Call a hook for the operators of a monitored forward pass, in the order in which they ran."""
     callback, monitor_all = hook
-    program = functions.program(True, monitored=True)
-    for call in functions.calls(forward=True):
-        if isinstance(call.value, str) or (call.of_input and not monitor_all):
-            continue
-        value = call.value.in_(reported)
-        operator = program.program.index.nodes[program.forward_steps[call.value.number].nid].source.op
+    for call, value in functions.reported(values, forward=True, monitor_all=monitor_all):
+        operator = functions.operator_of(call)
         if value is not None and operator is not None:
             callback(call.names[-1], operator.name, like_jax(value, context))
 

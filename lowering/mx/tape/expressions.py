@@ -239,10 +239,8 @@ def of_any_number(expression: Expression) -> tuple[OfAnyNumber, list[Any]] | Non
     where no rule takes a number as an array."""
     operators = [node for node in post_order(expression.symbol.outputs) if not node.is_variable]
     rule = FLowering.get(operators[0].op) if len(operators) == 1 else None
-    if rule is None or not rule.changing:
-        return None
-    params = vars(operators[0].attrs.parsed)
-    changing = tuple(name for name in rule.changing if name in params)
+    params = {} if rule is None else vars(operators[0].attrs.parsed)
+    changing = () if rule is None else tuple(name for name in rule.changing if name in params)
     if not changing:
         return None
     return _shared(OfAnyNumber(expression, changing)), [params[name] for name in changing]
@@ -288,10 +286,9 @@ def shared_expression(symbol: Symbol, count: int, is_train: bool, platform: str)
     names = {variable_name(i) for i in range(count)}
     missing = [name for name in expression.names if name not in names]
     if missing:
-        operator = symbol.outputs[0].node.attrs.op
         inputs = [name.partition("_")[2] or name for name in missing]
         raise CallError(
-            f"Operator {operator.name if operator else 'null'} is missing inputs",
+            f"Operator {expression.operator} is missing inputs",
             expected=f"arrays for {listed(inputs)}, too",
             fix="Pass every array: missing inputs become parameters only in a graph of mx.sym.",
         )

@@ -175,9 +175,8 @@ def _recorded_of_call(tape: Tape, number: int, wrt: tuple[str, ...], heads: Sequ
         raise GradientError(problem, fix="Take it through a symbol: net.gradient(...).gradient(...).")
     names: list[str] = call.function.names
     context = heads[0].context
-    inputs = [like_jax(value, context) for value in call.values]
-    for array, entry in zip(inputs, call.entries, strict=True):
-        array.entry = entry
+    cells = [like_jax(value, context).cell for value in call.values]
+    inputs = [NDArray(cell, context, entry) for cell, entry in zip(cells, call.entries, strict=True)]
     head_variables = [Symbol.create_variable(f"a{len(names) + i}") for i in range(len(heads))]
     renamed = {name: Symbol.create_variable(f"a{i}") for i, name in enumerate(names)}
     symbol = call.function.symbol(**renamed)

@@ -212,7 +212,6 @@ def _gradients_in_one(
     tape: Tape, waiting: Sequence[WaitingCall], ograds: Sequence[jax.Array | None], may_wait: bool
 ) -> Mapping[Leaf, jax.Array | None] | None:
     """Return what `short_tape_gradients` does by one program of all calls. waiting: those of them that wait."""
-    leaves = tape.leaves
     heads = [head for head in tape.heads if head is not None and head[0] >= 0]
     if len(heads) < len(tape.heads):
         return None
@@ -228,7 +227,7 @@ def _gradients_in_one(
     key = (wiring, tuple(kinds), *(id(call.function) for call in tape.calls))
     program = _seen.get(key)
     if program is None:
-        cells = [*(leaf.cell for leaf in leaves), *(kind for call in waiting for kind in call.function.outputs)]
+        cells = [*(leaf.cell for leaf in tape.leaves), *(kind for call in waiting for kind in call.function.outputs)]
         is_floating = all(jnp.issubdtype(cell.dtype, jnp.inexact) for cell in cells)
         functions = [call.function for call in tape.calls]
         family = (wiring, *(function.family for function in functions))
@@ -241,14 +240,14 @@ def _gradients_in_one(
     program.calls += 1
     if program.calls <= policy.PATIENCE_WITH_TAPES and all(call.function.tapes > policy.MOST_TAPES for call in waiting):
         return None
-    may_wait = may_wait and program.is_floating and bool(leaves)
-    if may_wait and all(leaf.grad_req == "write" and type(leaf.cell) is LateCell for leaf in leaves):
-        WaitingGradients(program, (given, ograds), waiting, [leaf.cell for leaf in leaves])
-        return dict.fromkeys(leaves)
+    may_wait = may_wait and program.is_floating and bool(tape.leaves)
+    if may_wait and all(leaf.grad_req == "write" and type(leaf.cell) is LateCell for leaf in tape.leaves):
+        WaitingGradients(program, (given, ograds), waiting, [leaf.cell for leaf in tape.leaves])
+        return dict.fromkeys(tape.leaves)
     gradients, outputs = program.run(given, ograds)
     for call, computed in zip(waiting, outputs, strict=False):
         call.take(computed)
-    return {leaves[number]: gradient for number, gradient in gradients.items()}
+    return {tape.leaves[number]: gradient for number, gradient in gradients.items()}
 
 
 def _is_short(calls: Sequence[Call]) -> bool:
