@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import jax
 import jax.export
@@ -40,6 +40,8 @@ from symjax_nnvm.pipeline import ANY, Options
 from symjax_nnvm.surgery import inference_symbol
 from symjax_nnvm.symbol.call_arguments import known_dtypes
 from symjax_nnvm.symbol.symbol import Symbol
+
+_Result = TypeVar("_Result")
 
 _NEW = "lowering.export_program(path, net, args, aux, {'data': ('N', 3, 224, 224)})"
 
@@ -113,20 +115,14 @@ def export_program(
     backend = OWNED if this_machine else None
     options = Options(platform=exported_kind(platforms), constants=frozenset(needed), backend=backend)
     options = chosen_options(options, compute_dtype)
-    conditions: list[str] = []
-    while True:  # once more with each condition that an operator has for sizes that are open
-        try:
-            inputs = described(shapes or {}, dtypes, conditions)
-            exported, constants = _exported(network, needed, inputs, weights, platforms, options)
-            break
-        except OpenSizeError as error:
-            if error.condition in conditions:
-                raise _cannot_stay_open(shapes, error) from error
-            conditions.append(error.condition)
-        except (UndecidedSizeError, LoweringError, InferenceError, NotImplementedError) as error:
-            if not any(isinstance(size, str) for shape in (shapes or {}).values() for size in shape):
-                raise
-            raise _cannot_stay_open(shapes, error) from error
+    try:
+        exported, constants = with_conditions(
+            shapes or {}, dtypes, lambda inputs: _exported(network, needed, inputs, weights, platforms, options)
+        )
+    except (UndecidedSizeError, LoweringError, InferenceError, NotImplementedError) as error:
+        if not any(isinstance(size, str) for shape in (shapes or {}).values() for size in shape):
+            raise
+        raise _cannot_stay_open(shapes, error) from error
     _write(Path(path), serialized(exported), constants if weights == "beside" else None)
     return exported
 
@@ -197,6 +193,22 @@ def _require_this_machine(inputs: Mapping[str, jax.ShapeDtypeStruct], platforms:
             got=f"open sizes of {plain_list(is_open)}" if is_open else f"platforms {plain_list(places)}",
             fix="Give numbers for all sizes and platforms=['cpu'], or leave this_machine out.",
         )
+
+
+def with_conditions(
+    shapes: Mapping[str, Sequence[int | str]],
+    dtypes: Mapping[str, Any],
+    function: Callable[[dict[str, jax.ShapeDtypeStruct]], _Result],
+) -> _Result:
+    """Return what a function makes of inputs, under the conditions that its operators have for sizes that are open."""
+    conditions: list[str] = []
+    while True:
+        try:
+            return function(described(shapes, dtypes, conditions))
+        except OpenSizeError as error:
+            if error.condition in conditions:
+                raise
+            conditions.append(error.condition)
 
 
 def described(

@@ -379,7 +379,7 @@ def _best(bodies: Sequence[Steps]) -> tuple[int, list[_Place], _Spots] | None:
             if length < 3 or (best is not None and (len(_apart(places, length)) - 1) * (length - 1) - 2 < best[0]):
                 continue
             alike: dict[_Form, list[_Place]] = defaultdict(list)
-            if len(places) < 2 or _is_periodic([call.template for call in _window(bodies, places[0], length)]):
+            if len(places) < 2 or _is_periodic(bodies[places[0][0]].calls, places[0][1], length):
                 continue
             for b, i in places:
                 form = _form(_window(bodies, (b, i), length), uses[b], i, bodies[b].most)
@@ -404,11 +404,11 @@ def _apart(places: Sequence[_Place], length: int) -> list[_Place]:
     return chosen
 
 
-def _is_periodic(window: Sequence[str]) -> bool:
-    """Return whether a window is a shorter one, again and again."""
-    return any(
-        len(window) % period == 0 and window[period:] == window[:-period] for period in range(1, len(window) // 2 + 1)
-    )
+def _is_periodic(calls: Sequence[Call], start: int, length: int) -> bool:
+    """Return whether a window is a shorter one, again and again, or a part of such a row that goes on after it."""
+    row = [call.template for call in calls[start : start + length + length // 2]]
+    ends = ((period, length + (period if length % period else 0)) for period in range(1, length // 2 + 1))
+    return any(row[period:end] == row[: end - period] for period, end in ends)
 
 
 def _readers(calls: Sequence[Call], results: set[int]) -> dict[int, int]:

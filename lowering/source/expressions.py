@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +15,8 @@ from lowering.source.equations import Atom, Body, Constant, Equation, Value, mad
 from lowering.source.names import Names
 from lowering.source.primitives import CALLS, COMPARISONS, HINTS, INFIX, REDUCTIONS, Level
 from lowering.source.templates import CONST, DIM, INPUT, STRING, WORD, marker, replaced
-from lowering.source.values import dtype_text, number_text, tuple_text, value_text
+from lowering.source.values import dtype_text, number_text, size_text, tuple_text, value_text
 from symjax_nnvm.errors import LoweringError
-
-_QUOTIENT = re.compile(r"(floordiv|mod)\(([A-Za-z_]\w*), ([0-9]+)\)")
-_NAME = re.compile(r"[A-Za-z_]\w*")
 
 _INLINE = 46
 """An expression up to this long may stand inside another."""
@@ -208,11 +204,7 @@ class _Printer:
 
     def size(self, size: Any) -> str:
         """Return an open size."""
-        text = _QUOTIENT.sub(lambda q: f"[{q[2]} {'//' if q[1] == 'floordiv' else '%'} {q[3]}]", str(size))
-        if "(" in text or "^" in text:
-            raise self.where(f"its arrays have the open size {text}, which has no short form in Python")
-        text = text.replace("*", " * ").replace("[", "(").replace("]", ")")
-        return _NAME.sub(lambda word: marker(DIM, word[0]), text)
+        return size_text(size, lambda name: marker(DIM, name))
 
     def text(self, atom: Atom, *, strong: bool = True) -> Expr:
         """Return an atom. strong: a number is written with its dtype, because no operand beside it has one."""

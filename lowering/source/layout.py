@@ -49,11 +49,12 @@ def laid_out(statement: str, indent: str = "") -> list[str]:
 
 def lines_of(statements: Iterable[str], indent: str = "") -> list[str]:
     """Return the lines of statements, which may be indented already."""
-    lines: list[str] = []
+    lines, before = list[str](), "def "
     for statement in statements:
         bare = statement.lstrip(" ")
-        if bare.startswith("def ") and lines and lines[-1] and lines[-1][-1] != ":":
+        if bare.startswith("def ") and before and not before.startswith("def "):
             lines.append("")
+        before = bare
         lines += laid_out(bare, indent + " " * (len(statement) - len(bare))) if bare else [""]
     return lines
 
@@ -115,15 +116,13 @@ def _broken(text: str, indent: str) -> list[str]:
 
 
 def _operands(text: str) -> list[str]:
-    """Return the operands of the operators that bind least, each but the first with its operator before it."""
-    if text.startswith("lambda "):
-        return [text]
-    outer = _outer(text)
-    for level in _OPERATORS:
-        places = [i for i, _ in outer if text.startswith(level, i)]
-        if places:
-            return [text[a:b].strip() for a, b in zip([0, *places], [*places, len(text)], strict=True)]
-    return [text]
+    """Return the operands of the operators that bind least, each but the first with its operator before it; of several
+    calls in a row each method."""
+    outer = [] if text.startswith("lambda ") else _outer(text)
+    levels = [[i for i, _ in outer if text.startswith(level, i)] for level in _OPERATORS]
+    methods = [i for i, letter in outer if letter == "." and text[i - 1 : i] in (")", "]")]
+    places = next(filter(None, levels), methods if len(methods) > 1 else [])
+    return [text[a:b].strip() for a, b in zip([0, *places], [*places, len(text)], strict=True)]
 
 
 def _is_subscript(text: str, opens: int) -> bool:

@@ -114,11 +114,17 @@ def _candidates(
 ) -> Iterator[tuple[int, Sequence[Sequence[Call]], Loop]]:
     """Yield the loops of the equal steps that begin at a place, of the shortest period first: the rotation that carries
     least of each. tried: periods of equal steps, with where they end."""
+    chains: list[int] = []
     for period in range(1, min(_LONGEST, (len(calls) - start) // (_FEW_TURNS + 1)) + 1):
+        if any(period % shorter == 0 for shorter in chains):
+            continue
         end = start
         while end + period < len(calls) and kinds[end] == kinds[end + period]:
             end += 1
-        if (period, end) in tried or end - start < _FEW_TURNS * period:
+        if end - start < _FEW_TURNS * period:
+            continue
+        if (period, end) in tried:
+            chains.append(period)
             continue
         if several:
             tried.add((period, end))
@@ -133,6 +139,8 @@ def _candidates(
                 if loop is not None:
                     if loop.items or (loop.carried and (loop.collected or not several)):
                         loops.append((begin, rows, loop))
+                    else:
+                        chains.append(period)
                     break
         if loops:
             yield min(loops, key=lambda one: (len(one[2].carried) + len(one[2].collected), one[0]))
@@ -174,8 +182,6 @@ def _loop(
                 loop.items.append((slots[vector], vector))
             else:
                 return None
-        inputs = tuple(slots[v] for v in zip(*(call.inputs for call in column), strict=True))
-        loop.body.append(replace(column[0], inputs=inputs, name=without_numbers(column[0].name, column[-1].name)))
     leaving = set[int]()
     for first, row in made.items():
         for turn, slot in enumerate(row, start=1):
@@ -187,6 +193,9 @@ def _loop(
     loop.collected = {first: row for first, row in made.items() if first in leaving}
     loop.last = {first: slot for first, slot in loop.last.items() if first not in leaving}
     whole = all(readers.get(slot, [0])[-1] >= end for row in loop.collected.values() for slot in row)
+    for column in zip(*turns, strict=True) if whole else ():
+        inputs = tuple(slots[v] for v in zip(*(call.inputs for call in column), strict=True))
+        loop.body.append(replace(column[0], inputs=inputs, name=without_numbers(column[0].name, column[-1].name)))
     return loop if whole else None
 
 

@@ -27,7 +27,7 @@ from lowering.source.expressions import MANY
 from lowering.source.layout import COLUMNS, laid_out, lines_of
 from lowering.source.leaves import Leaf
 from lowering.source.loops import Loop, layer_by_layer, with_loops
-from lowering.source.names import Names, identifier
+from lowering.source.names import Names, identifier, quoted
 from lowering.source.templates import (
     CONST,
     DIM,
@@ -41,10 +41,13 @@ from lowering.source.templates import (
     words_of,
 )
 from lowering.source.trace import Traced
-from lowering.source.values import dtype_text, tuple_text
+from lowering.source.values import dtype_text, size_text, tuple_text
 
 _FIRST, _LAST = ("p", "states"), ("train", "key")
 """Words that functions pass on, before and after their other arguments."""
+
+_LONG = 90
+"""Letters of a shape that no comment has."""
 
 _RETURN = re.compile(r"^( *return )(.*)")
 _IN_SHAPE = re.compile(r"(?<=\w,) (?=\w+[,)])")
@@ -321,7 +324,7 @@ class _Module:
         if not is_block or len(block.outputs) != 1 or block.outputs[0] not in self._network.avals:
             return []
         before, self._last_shape = self._last_shape, self._shape(block.outputs[0])
-        return [f"# {self._last_shape}"] if self._last_shape != before else []
+        return [f"# {self._last_shape}"] if self._last_shape != before and len(self._last_shape) < _LONG else []
 
     def _rendered(self, call: Call, slots: Mapping[int, str]) -> str:
         inputs = [slots[slot] for slot in call.inputs]
@@ -373,7 +376,8 @@ class _Module:
     # -- the module's own functions ----------------------------------------------------------------------------------
 
     def _main(self, calls: list[Call]) -> list[str]:
-        slots = {slot: self._arguments[name] for slot, name in self._data.items()}
+        slots = {slot: f"params[{quoted(name)}]" for slot, name in self._params.items()}
+        slots |= {slot: self._arguments[name] for slot, name in self._data.items()}
         order = list(self._arguments.values())
         statements = self._statements(calls, slots, self._main_names, self._results, common_start(calls))
         texts = [slots[slot] for slot in self._results]
@@ -404,7 +408,7 @@ class _Module:
         ]
 
     def _shape(self, slot: int) -> str:
-        return tuple_text(self._network.avals[slot].shape)
+        return tuple_text([*map(size_text, self._network.avals[slot].shape)])
 
     def _load(self) -> list[str]:
         narrow = any(self._network.avals[slot].dtype == jnp.bfloat16 for slot in self._params)

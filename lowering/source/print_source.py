@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,9 +15,9 @@ import numpy as np
 
 from lowering.messages.arguments import arrays_by_name, require_symbol
 from lowering.messages.migration_hints import with_migration_hints
-from lowering.serving.program_file import described
+from lowering.serving.program_file import with_conditions
 from lowering.source.module import module_text
-from lowering.source.names import identifier
+from lowering.source.names import Names, identifier
 from lowering.source.trace import traced
 from symjax_nnvm import __version__
 from symjax_nnvm.errors import SymbolValueError, plain_list
@@ -27,6 +28,9 @@ from symjax_nnvm.symbol.call_arguments import known_dtypes
 from symjax_nnvm.symbol.symbol import Symbol
 
 _NEW = "lowering.to_source(net, args, aux, shapes={'data': ('batch', 3, 224, 224)})"
+
+_MODULES = {*sys.stdlib_module_names, "jax", "jaxlib", "ml_dtypes", "numpy", "opt_einsum", "scipy"}
+"""Modules that JAX imports: a file of such a name beside a script would be imported in their place."""
 
 Shapes = Mapping[str, Sequence[int | str]]
 
@@ -76,14 +80,16 @@ def to_source(
             f"shapes= has names that the network lacks: {plain_list(unknown)}",
             expected=f"names among {plain_list(names)}",
         )
-    inputs = described(shapes or {}, known_dtypes(dtypes or {}))
     avals = {
         name: jax.ShapeDtypeStruct(np.shape(array), jax.dtypes.canonicalize_dtype(array.dtype))
         for name, array in arrays.items()
         if name in names
     }
-    program = traced(network, _declared(network) | avals | inputs, wrt)
-    data = [name for name in dict.fromkeys(names) if name in inputs] + program.head_grads
+    declared = _declared(network) | avals
+    program = with_conditions(
+        shapes or {}, known_dtypes(dtypes or {}), lambda inputs: traced(network, declared | inputs, wrt)
+    )
+    data = [name for name in dict.fromkeys(names) if name in (shapes or {})] + program.head_grads
     about = "the program of MXGradient" if wrt is not None else "plain JAX"
     name = identifier(symbol.name or "", "network")
     title = f"{name}: {about}, written by symjax-nnvm {__version__}. It needs JAX alone."
@@ -112,7 +118,8 @@ def save_source(
 ) -> list[Path]:
     """Write the module of `to_source`, and beside it `weights.npz` with its arrays; return both paths.
 
-    The module is named after the folder. Raises what `to_source` raises, and FileError and OSError.
+    The module is named after the folder, with a number after a name that JAX imports itself. Raises what `to_source`
+    raises, SymbolValueError where a `.npz` cannot have a name, FileError and OSError.
 
     Args:
         folder: where; it is made where there is none.
@@ -124,7 +131,8 @@ def save_source(
     """
     source = to_source(symbol, args, aux, shapes, **options)
     place = Path(folder)
-    files = [place / f"{identifier(place.name, 'network')}.py", place / "weights.npz"]
+    module = Names(_MODULES).new(place.name, "network")
+    files = [place / f"{module}.py", place / "weights.npz"]
     names = {*symbol.list_arguments(), *symbol.list_auxiliary_states()} - set(shapes or ())
     arrays = {name: array for name, array in {**args, **(aux or {})}.items() if name in names}
     place.mkdir(parents=True, exist_ok=True)
@@ -135,7 +143,13 @@ def save_source(
 
 
 def _archive(arrays: Mapping[str, Any]) -> bytes:
-    """Return a `.npz` of arrays of any names."""
+    """Return a `.npz` of arrays of any names but those that a `.npz` has for others."""
+    others = [name for name in arrays if name.endswith(".npy") or "\0" in name]
+    if others:
+        raise SymbolValueError(
+            f"A .npz cannot have arrays of these names: {plain_list(others)}",
+            fix="Give them other names: symjax_nnvm.rename(net, {...}).",
+        )
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, array in arrays.items():

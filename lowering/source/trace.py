@@ -19,6 +19,7 @@ from lowering.source.equations import Body, flatten, is_zero, made
 from symjax_nnvm.errors import LoweringError, SymbolValueError, explain, printable
 from symjax_nnvm.ir.attributes import FGradient, FLossEquivalent, FNotDerivative
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
+from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import is_known
 from symjax_nnvm.pipeline import ANY, Options
 from symjax_nnvm.symbol.symbol import Symbol
@@ -82,9 +83,11 @@ def traced(symbol: Symbol, variables: Avals, wrt: Sequence[str] | None = None) -
 
 
 def _is_no_derivative(node: Node) -> bool:
-    """Return whether the gradient of a node is not the derivative of its outputs."""
+    """Return whether the gradient of a node, or of one that it runs, is not the derivative of its outputs."""
     why = FNotDerivative.get(node.op)
-    return node.op in FLossEquivalent or (why is not None and why(node.attrs) is not None)
+    inner = (one for body in node.attrs.subgraphs for one in post_order(body.outputs) if one.op is not None)
+    is_its_own = node.op in FLossEquivalent or (why is not None and why(node.attrs) is not None)
+    return is_its_own or any(map(_is_no_derivative, inner))
 
 
 def _is_float(array: Any) -> bool:

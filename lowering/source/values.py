@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -38,6 +39,25 @@ def number_text(number: Any) -> str:
         return repr(value)
     short = float(str(array)) if array.dtype.kind == "f" else value
     return repr(short if np.asarray(short, array.dtype) == array else value).replace("e+", "e")
+
+
+def size_text(size: Any, name_text: Callable[[str], str] = str) -> str:
+    """Return a size, which may be open, as Python."""
+
+    def python(node: ast.expr) -> ast.expr:
+        match node:
+            case ast.Name(name):
+                return ast.Name(name_text(name))
+            case ast.UnaryOp(operator, operand):
+                return ast.UnaryOp(operator, python(operand))
+            case ast.BinOp(left, operator, right):
+                return ast.BinOp(python(left), operator, python(right))
+            case ast.Call(ast.Name(name), arguments):  # a maximum or a minimum is a call in Python too
+                texts, operator = [*map(python, arguments)], {"floordiv": ast.FloorDiv(), "mod": ast.Mod()}.get(name)
+                return ast.BinOp(texts[0], operator, texts[1]) if operator else ast.Call(ast.Name(name), texts, [])
+        return node
+
+    return ast.unparse(python(ast.parse(str(size).replace("^", "**"), mode="eval").body))
 
 
 def value_text(value: Any, size_text: Callable[[Any], str]) -> str:

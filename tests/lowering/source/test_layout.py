@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import itertools
 
 import pytest
 
 from lowering.source.layout import COLUMNS, laid_out
+from tests.support.printed import well_formed
 
 NAMES = ", ".join(f"name_{i}" for i in range(12))
 LONG = "word_" * 30
@@ -35,6 +37,15 @@ def test_the_lines_are_short_and_the_same_statement(statement: str):
     text = "\n".join(lines)
     assert max(map(len, lines)) <= COLUMNS
     assert _tree(text) == _tree(statement)
+
+
+def test_calls_in_a_row_are_broken_as_ruff_does():
+    starts, sizes = ("x", "x.T", "f(x)", 'p["weight"]'), ("(1, 2)", "(100000000, 200000000, 300000000, 4000000)")
+    lines = ["def several(x, f, p):"]
+    for start, size, count in itertools.product(starts, sizes, (0, 1, 2)):
+        methods = f".reshape({size})" * count + f".reshape(({', '.join(['100000000'] * (8 - count))}))"
+        lines += laid_out(f"x = {start}{methods}", "    ")
+    well_formed("\n".join([*lines, "    return x", ""]))
 
 
 def test_a_loop_over_many_variables_has_its_targets_in_lines():

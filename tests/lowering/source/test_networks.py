@@ -17,7 +17,7 @@ import symjax_nnvm as nn
 from lowering import mx
 from lowering.source.equations import Body, Equation, Value, merge_equal
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.errors import LoweringError
+from symjax_nnvm.errors import LoweringError, SymbolValueError
 from tests.lowering.source.networks import bidirectional, branches, lenet, residual, unrolled
 from tests.support.printed import Child, well_formed
 from tests.support.traced import evaluated
@@ -204,6 +204,39 @@ def test_a_foreach_is_a_scan(child: Child):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
+@pytest.mark.slow("compiles")
+def test_an_operator_in_a_loop_has_its_own_gradient(child: Child):
+    def step(x: Any, label: Any) -> tuple[Any, Any]:
+        scores = sym.FullyConnected(x, num_hidden=3, name="scores")
+        fixed = sym.sum(sym.BlockGrad(scores), axis=1, keepdims=True)
+        return sym.broadcast_add(sym.SoftmaxOutput(scores, label, name="softmax"), fixed), label
+
+    outputs, _ = sym.contrib.foreach(step, sym.Variable("data"), sym.Variable("label"))
+    shapes = {"data": (4, 2, 3), "label": (2,)}
+    args, _ = values(outputs, shapes)
+    args["label"] = np.array([2, 0], "float32")
+    source = lowering.to_source(outputs, shapes=shapes)
+    well_formed(source)
+    params = {name: array for name, array in args.items() if name not in shapes}
+    heads = [np.ones((4, 2, 3), "float32")]
+    _, _, grads = child.run(source, params, [args[n] for n in outputs.list_arguments() if n in shapes], heads=heads)
+    _, ours, _ = evaluated(lowering.grad_fn(outputs, sorted(params), platform="any"), args)
+    for name, gradient in zip(sorted(params), grads or (), strict=False):
+        assert gradient is not None
+        np.testing.assert_allclose(gradient, ours[name], rtol=2e-5, atol=1e-6, err_msg=name)
+
+
+def test_files_that_python_or_numpy_would_take_for_others_have_other_names(tmp_path: Path):
+    net = sym.FullyConnected(sym.Variable("data"), num_hidden=2, no_bias=True, name="fc")
+    args = {"fc_weight": np.ones((2, 3), "float32")}
+    code, _ = nn.Model(net, args).to_jax_source(tmp_path / "json", {"data": (1, 3)})
+    assert code.name == "json_2.py"
+    for name in ("fc_weight.npy", "a\0b"):
+        other = nn.rename(net, {"fc_weight": name})
+        with pytest.raises(SymbolValueError, match="npz cannot have arrays"):
+            nn.Model(other, {name: args["fc_weight"]}).to_jax_source(tmp_path / "net", {"data": (1, 3)})
+
+
 def test_bfloat16_weights_come_back_from_their_file(tmp_path: Path):
     net = sym.FullyConnected(sym.Variable("data"), num_hidden=2, name="fc")
     args = {"fc_weight": np.full((2, 3), 0.3, jnp.bfloat16), "fc_bias": np.ones(2, "float32")}
@@ -313,7 +346,41 @@ def pyramid() -> Any:
     return sym.Group([sym.concat(*scores, dim=1), sym.concat(*boxes, dim=1), x])
 
 
+def chain(count: int) -> Any:
+    """Nodes without names, in a row of equal steps."""
+    x = sym.Variable("data")
+    for _ in range(count):
+        x = (x + 0.5) * sym.sigmoid(x)
+    return x
+
+
+def normalized_loop() -> Any:
+    """A loop whose step is another one in training."""
+
+    def step(x: Any, state: Any) -> Any:
+        y = sym.BatchNorm(x, name="norm")
+        return y + state, sym.tanh(y)
+
+    return sym.Group([*sym.contrib.foreach(step, sym.Variable("data"), sym.Variable("init"))])
+
+
+def strided() -> Any:
+    x = sym.Variable("data")
+    for i in range(3):
+        x = sym.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max", name=f"pool{i}")
+        x = sym.InstanceNorm(x, name=f"norm{i}")
+    return sym.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max", pooling_convention="full")
+
+
 AS_WRITTEN = (
+    (chain(120), {"data": (2, 3)}, "    y = data\n    for _ in range(120):\n        y = block(y)\n    return y\n"),
+    (normalized_loop(), {"data": (4, 2, 3), "init": (2, 3)}, "    if train:\n\n        def step(carry, item):"),
+    (strided(), {"data": ("n", 3, "h", "w")}, "# (n, 3, (h - 1) // 2 // 2 // 2 + 1, "),
+    (
+        sym.Group([sym.Variable("data"), sym.Variable("w", shape=(2,))]),
+        {"data": (2, 3)},
+        'return (data, params["w"])',
+    ),
     (pyramid(), {"data": (2, 3)}, '(params, f"box{i}", all_level_relu[i])'),
     (
         sym.contrib.box_nms(sym.Variable("data")),
