@@ -153,14 +153,18 @@ def flatten(closed: Any, outer: Sequence[Atom] = ()) -> Body:
     return Body(inputs, results, frozenset(map(id, outer)))
 
 
-def _bodies(name: str, params: Mapping[str, Any], inputs: Sequence[Atom]) -> tuple[Body, ...]:
-    """Return the bodies of a loop or the branches of a condition, over the atoms around them."""
-    if name == "scan":
-        return (flatten(params["jaxpr"], inputs[: params["num_consts"]]),)
-    if name == "while":
-        first, second = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
-        return flatten(params["cond_jaxpr"], inputs[:first]), flatten(params["body_jaxpr"], inputs[first:second])
-    return tuple(flatten(branch, inputs[1:]) for branch in params["branches"]) if name == "cond" else ()
+def _with_bodies(eqn: Any, inputs: list[Atom]) -> tuple[list[Atom], tuple[Body, ...]]:
+    """Return the inputs of a loop or a condition, those that its bodies read around them last, and these bodies."""
+    params, jaxprs, outer = eqn.params, (), 0
+    if eqn.primitive.name == "scan":
+        jaxprs, outer = (params["jaxpr"],), counts_of_scan(eqn)[0]
+    elif eqn.primitive.name == "while":
+        first, second = params["cond_nconsts"], params["body_nconsts"]
+        test, outer = flatten(params["cond_jaxpr"], inputs[:first]), first + second
+        return [*inputs[outer:], *inputs[:outer]], (test, flatten(params["body_jaxpr"], inputs[first:outer]))
+    elif eqn.primitive.name == "cond":
+        inputs, jaxprs, outer = [*inputs[1:], inputs[0]], params["branches"], len(inputs) - 1
+    return [*inputs[outer:], *inputs[:outer]], tuple(flatten(jaxpr, inputs[:outer]) for jaxpr in jaxprs)
 
 
 def _constant(value: Any) -> Constant:
@@ -185,7 +189,7 @@ def _inlined(jaxpr: Any, arguments: Sequence[Atom]) -> list[Atom]:
 def _results(eqn: Any, inputs: list[Atom]) -> Sequence[Atom]:
     name, params = eqn.primitive.name, eqn.params
     if name == "scan":
-        params = {**params, **dict(zip(("num_consts", "num_carry"), counts_of_scan(eqn), strict=True))}
+        params = {**params, "num_carry": counts_of_scan(eqn)[1]}
     if name == "call_hi_primitive":  # of JAX 0.12: what it is is a function of Python
         primitive = params["_prim"]
         inner = jax.make_jaxpr(primitive.expand)(*primitive.in_avals)
@@ -213,7 +217,8 @@ def _results(eqn: Any, inputs: list[Atom]) -> Sequence[Atom]:
         return [same]
     if inputs and len(outputs) == 1:
         name, inputs, params = _merged(name, inputs, params, outputs[0])
-    equation = Equation(name, inputs, outputs, params, _bodies(name, params, inputs), eqn.primitive.multiple_results)
+    inputs, bodies = _with_bodies(eqn, inputs)
+    equation = Equation(name, inputs, outputs, params, bodies, eqn.primitive.multiple_results)
     for output in outputs:
         output.made_by = equation
     return outputs

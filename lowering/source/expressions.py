@@ -121,13 +121,15 @@ class _Printer:
                 e.outputs = [e.outputs[i] for i in read]
                 inner.results = [inner.results[i] for i in read]
                 self.count(inner)
-                consts = e.params["num_consts"]
                 read = [i for i, v in enumerate(inner.inputs) if i < carried or self.uses[id(v)]]
-                e.inputs = e.inputs[:consts] + [e.inputs[consts + i] for i in read]
+                e.inputs = [e.inputs[i] for i in read] + e.inputs[len(inner.inputs) :]
                 inner.inputs = [inner.inputs[i] for i in read]
             else:
                 for inner in e.bodies:
                     self.count(inner)
+            if e.bodies:
+                own = 1 if e.name == "cond" else len(e.bodies[0].inputs)
+                e.inputs[own:] = [atom for atom in e.inputs[own:] if self.uses[id(atom)]]
             for atom in e.inputs:
                 self.uses[id(atom)] += 2 if e.bodies or id(atom) in body.outer else 1
 
@@ -583,7 +585,7 @@ class _Printer:
         """Write the test and the step of a loop as functions; return the call."""
         carry, (test, body) = self.names.new("carry"), e.bodies
         tested = self.function(test, "goes_on", {carry: test.inputs}, lambda results: results[0])
-        initial = _grouped(self.texts(e.inputs[e.params["cond_nconsts"] + e.params["body_nconsts"] :]))
+        initial = _grouped(self.texts(e.inputs[: len(test.inputs)]))
         axes = len(test.results[0].shape)
 
         def chosen(results: Sequence[str]) -> str:
@@ -602,8 +604,8 @@ class _Printer:
     def scan(self, e: Equation) -> None:
         """Write a scan, with its step as a function."""
         p, (body,) = e.params, e.bodies
-        consts, carried = p["num_consts"], p["num_carry"]
-        initial, sequences = self.texts(e.inputs[consts : consts + carried]), self.texts(e.inputs[consts + carried :])
+        carried, count = p["num_carry"], len(body.inputs)
+        initial, sequences = self.texts(e.inputs[:carried]), self.texts(e.inputs[carried:count])
         carry, item = self.names.new("carry"), self.names.new("item") if sequences else "_"
         unpacked = {carry: body.inputs[:carried], item: body.inputs[carried:]}
         step = self.function(body, "step", unpacked, lambda r: f"{_grouped(r[:carried])}, {_grouped(r[carried:])}")

@@ -88,8 +88,6 @@ MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
     ("lowering/source/module.py", "_IN_SHAPE"): ("(2, 3)",),
     ("lowering/source/module.py", "_RETURN"): ("    return (x,)",),
     ("lowering/source/module.py", "_RUN"): ("[x[0], x[1]]", "x[0], x[1], x[2]"),
-    ("lowering/source/expressions.py", "_NAME"): ("batch",),
-    ("lowering/source/expressions.py", "_QUOTIENT"): ("floordiv(a, 2)", "mod(b1, 12)"),
     ("lowering/source/names.py", "_HUMP"): ("aBc",),
     ("lowering/source/names.py", "_OTHERS"): ("-.",),
     ("lowering/source/templates.py", "_MARKER"): ("\ue000s12\ue001",),

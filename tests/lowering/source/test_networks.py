@@ -237,6 +237,11 @@ def test_files_that_python_or_numpy_would_take_for_others_have_other_names(tmp_p
             nn.Model(other, {name: args["fc_weight"]}).to_jax_source(tmp_path / "net", {"data": (1, 3)})
 
 
+def test_what_a_loop_does_not_read_is_not_written():
+    net = sym.Correlation(sym.Variable("a"), sym.Variable("b"), kernel_size=1, max_displacement=1, pad_size=1)
+    well_formed(lowering.to_source(net, shapes={"a": (1, 2, 4, 5), "b": (1, 2, 4, 5)}, wrt=["a", "b"]))
+
+
 def test_bfloat16_weights_come_back_from_their_file(tmp_path: Path):
     net = sym.FullyConnected(sym.Variable("data"), num_hidden=2, name="fc")
     args = {"fc_weight": np.full((2, 3), 0.3, jnp.bfloat16), "fc_bias": np.ones(2, "float32")}
