@@ -12,7 +12,7 @@ import symjax_nnvm as nn
 from symjax_nnvm.errors import OnnxError
 from tests.cases import Case
 from tests.onnx.not_back import NOT_BACK
-from tests.onnx.not_run import NO_FORM, has_form, has_no_file, why_not_run
+from tests.onnx.not_run import NO_FORM, OVERFLOW, SUMS_OVERFLOW, has_form, has_no_file, why_not_run
 from tests.onnx.runtime import again, exported_once, ran_once, run
 from tests.support import ladder
 from tests.support.comparison import assert_close
@@ -35,6 +35,8 @@ def an_onnx_file_comes_back(walk: Walk):
         with pytest.raises(OnnxError) as caught:
             nn.from_onnx(model)
         assert NOT_BACK[walk.case.id] in str(caught.value)
+        return
+    if SUMS_OVERFLOW and walk.case.id in OVERFLOW:
         return
     for i, (output, other) in enumerate(zip(run(again(model, inputs), inputs), ran_once(walk), strict=True)):
         assert_close(output, other, 1e-6, f"output {i}")

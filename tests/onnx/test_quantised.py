@@ -1,4 +1,4 @@
-"""`from_onnx` of what onnxruntime's quantiser writes: its results, level for level."""
+"""8-bit networks in onnxruntime: what its quantiser writes is read, and it runs what is written here with integers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 
@@ -63,6 +64,44 @@ def test_what_onnxruntime_quantised_gives_its_results(tmp_path: Path):
         (theirs,) = run(model, {"data": data})
         tolerance = np.abs(theirs).max() * (1e-6 if name == "dynamic" else 1 / 127)
         np.testing.assert_allclose(ours, theirs, atol=tolerance, err_msg=name)
+
+
+@pytest.mark.slow("quantises a network")
+@pytest.mark.parametrize("exact", [False, True])
+def test_onnxruntime_computes_with_integers(tmp_path: Path, exact: bool):
+    """Fused layers whose data and results have one dtype become QLinearConv and QGemm. exact: by the option for
+    processors without VNNI, where sums of two products would overflow; it fails where parameters share a zero point."""
+    net = sym.Variable("data")
+    for i in range(2):
+        net = sym.Convolution(net, kernel=(3, 3), num_filter=8, no_bias=bool(i), name=f"c{i}")
+        net = sym.Activation(sym.BatchNorm(net, fix_gamma=bool(i), name=f"bn{i}"), act_type="relu", name=f"r{i}")
+    net = sym.Activation(sym.FullyConnected(net, num_hidden=5, name="fc0"), act_type="relu", name="r2")
+    net = sym.FullyConnected(net, num_hidden=5, name="fc1")
+    random = np.random.default_rng(0)
+    shapes, _, states = net.infer_shape(data=SHAPE)
+    args = {
+        name: random.normal(0, 0.3, shape).astype("f")
+        for name, shape in zip(net.list_arguments(), shapes, strict=True)
+        if name != "data"
+    }
+    aux = {
+        name: random.uniform(0.5, 2, shape).astype("f")
+        for name, shape in zip(net.list_auxiliary_states(), states, strict=True)
+    }
+    data = random.uniform(0, 1, SHAPE).astype("f")
+    wide = data * (1 if exact else 2.2)  # so that no sum of two products overflows
+    made = nn.quantize(net, args, aux, calibration=[wide], mode="naive", dtype="auto", fused=True)
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+    if exact:
+        options.add_session_config_entry("session.x64quantprecision", "1")
+    session = ort.InferenceSession(made.to_onnx({"data": SHAPE}).SerializeToString(), options)
+    kinds = {node.op_type for node in onnx.load(tmp_path / "optimised.onnx").graph.node}
+    assert {"QLinearConv", "QGemm"} <= kinds
+    assert not kinds & {"Conv", "FusedConv", "BatchNormalization", "Gemm", "FusedGemm", "MatMul"}
+    theirs = np.asarray(session.run(None, {"data": data})[0])
+    ours = np.asarray(made.predictor()(data=data)[0])
+    np.testing.assert_allclose(theirs, ours, atol=np.abs(ours).max() / 127)  # a level, where an end was rounded
 
 
 def test_levels_that_mxnet_lacks_are_refused():

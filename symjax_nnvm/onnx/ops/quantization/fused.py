@@ -1,11 +1,19 @@
-"""ONNX forms of what MXNet fuses for oneDNN: the subgraph, of 8-bit integers between DequantizeLinear and
-QuantizeLinear, which onnxruntime joins to QLinearConv and QLinearMatMul."""
+"""ONNX forms of what MXNet fuses for oneDNN: the subgraph, of integers between DequantizeLinear and QuantizeLinear.
+
+onnxruntime joins them to QLinearConv and QGemm where data and results have one dtype, weights are int8, which batch
+normalisation is multiplied into, and biases are int32 levels of the sums.
+"""
 
 from __future__ import annotations
 
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node, NodeEntry, Subgraph, create_variable_node
+from symjax_nnvm.ir.rewrite import rebuild
+from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.onnx.builder import Builder
 from symjax_nnvm.onnx.forms import onnx_form
+from symjax_nnvm.onnx.ops.nn.batch_norm import inverse_root
 from symjax_nnvm.onnx.ops.quantization.levels import as_levels, as_numbers, calibrated, magnitude
 from symjax_nnvm.onnx.tensors import Tensor
 from symjax_nnvm.ops.quantization import fused as ops
@@ -14,19 +22,64 @@ from symjax_nnvm.ops.quantization.ranges import LEVELS
 _CALIBRATE = "symjax_nnvm.quantize(net, args, aux, calibration=batches) gives nodes the range of their results."
 
 
-def _rounded_rows(g: Builder, weight: Tensor) -> Tensor:
-    """A float weight, rounded to levels of int8, a scale for each row."""
+def _step(g: Builder, real: Tensor, dtype: DType) -> Tensor:
+    """The size of a level."""
+    return g.op("Div", real, LEVELS[dtype])
+
+
+def _rounded_rows(g: Builder, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """A float weight, rounded to levels of int8, a scale for each row; and these scales."""
     greatest = g.reduce("ReduceMax", g.op("Abs", weight), list(range(1, weight.ndim)), keepdims=False)
-    scale = g.op("Div", greatest, LEVELS["int8"])
+    scale = _step(g, greatest, "int8")
     zeros = g.cast(g.op("Mul", scale, 0.0), "int8")
     levels = g.op("QuantizeLinear", weight, scale, zeros, dtype="int8", axis=0)
     rounded = g.op("DequantizeLinear", levels, scale, zeros, dtype="float32", axis=0)
     rounded.shapes = weight.shapes
+    return rounded, scale
+
+
+def _rounded_bias(g: Builder, bias: Tensor, scale: Tensor) -> Tensor:
+    """A float bias, rounded to int32 levels of the sums of products."""
+    levels = g.cast(g.op("Round", g.op("Div", bias, scale)), "int32")
+    rounded = g.op("DequantizeLinear", levels, scale, dtype="float32", axis=0)
+    rounded.shapes = bias.shapes
     return rounded
 
 
-def _inlined(g: Builder, arrays: dict[str, Tensor]) -> Tensor:
-    (out,) = g.inline(g.node.attrs.subgraphs[0], list(arrays.values()))
+def _folded(g: Builder, p: ops.FusedConvolution, arrays: dict[str, Tensor]) -> tuple[Subgraph, dict[str, Tensor]]:
+    """The subgraph without batch normalisation, and its arrays: weights and biases have it in them."""
+    body = g.node.attrs.subgraphs[0]
+    if p.batch_norm is None:
+        return body, arrays
+    convolution, batch_norm, *_ = (node for node in post_order(body.outputs) if not node.is_variable)
+    factor = inverse_root(g, arrays["var"], p.batch_norm.eps)
+    if not p.batch_norm.fix_gamma:
+        factor = g.op("Mul", arrays["gamma"], factor)
+    mean, data, weight = arrays["mean"], arrays["data"], arrays["weight"]
+    shift = g.op("Mul", factor, g.op("Sub", mean, arrays["bias"]) if "bias" in arrays else mean)
+    folded = {
+        "data": data,
+        "weight": g.op("Mul", weight, g.along(factor, 0, weight.ndim)),
+        "bias": g.op("Sub", arrays["beta"], shift),
+    }
+    folded["weight"].shapes, folded["bias"].shapes = weight.shapes, arrays["beta"].shapes
+    bias = NodeEntry(create_variable_node("bias"))
+
+    def change(node: Node, draft: Node) -> Node | NodeEntry | None:
+        if node is batch_norm:
+            return draft.inputs[0]
+        if node is not convolution:
+            return None
+        attrs = node.attrs.copy()
+        attrs.dict["no_bias"] = "False"
+        attrs.parse()
+        return Node(attrs, [*draft.inputs[:2], bias])
+
+    return Graph(rebuild(body.outputs, change)), folded | {name: arrays[name] for name in ["sum"] * p.node.with_sum}
+
+
+def _inlined(g: Builder, arrays: dict[str, Tensor], body: Subgraph | None = None) -> Tensor:
+    (out,) = g.inline(body or g.node.attrs.subgraphs[0], list(arrays.values()))
     return out
 
 
@@ -50,12 +103,16 @@ def _convolution(g: Builder, p: ops.FusedConvolution, *inputs: Tensor) -> Tensor
     arrays = {name: named[name] for name in p.arrays}
     if not p.node.quantized:
         return _inlined(g, arrays)
-    for name in ("data", "sum"):
-        if name in arrays:
-            real = magnitude(g, (named[f"{name}_min"], named[f"{name}_max"]))
-            arrays[name] = as_numbers(g, arrays[name], real)
-    arrays["weight"] = _rounded_rows(g, arrays["weight"])
-    return _ended(g, p, _inlined(g, arrays), named["sum"].dtype if p.node.with_sum else p.dtype)
+    body, arrays = _folded(g, p, arrays)
+    names = ("data", *["sum"] * p.node.with_sum)
+    reals = {name: magnitude(g, (named[f"{name}_min"], named[f"{name}_max"])) for name in names}
+    step = _step(g, reals["data"], named["data"].dtype)
+    for name, real in reals.items():
+        arrays[name] = as_numbers(g, arrays[name], real)
+    arrays["weight"], rows = _rounded_rows(g, arrays["weight"])
+    if "bias" in arrays:
+        arrays["bias"] = _rounded_bias(g, arrays["bias"], g.op("Mul", step, rows))
+    return _ended(g, p, _inlined(g, arrays, body), named["sum"].dtype if p.node.with_sum else p.dtype)
 
 
 @onnx_form("_sg_mkldnn_fully_connected")
@@ -63,10 +120,23 @@ def _dense(g: Builder, p: ops.FusedDense, *inputs: Tensor) -> Tensor | list[Tens
     named = dict(zip(p.inputs, inputs, strict=True))
     arrays = {name: named[name] for name in p.arrays}
     if p.node.quantized:
+        data = named["data"]
+        if p.dense.flatten and data.ndim > 2:  # here, for nothing may stand between DequantizeLinear and the product
+            named["data"] = g.op("Flatten", data, axis=1)
+            named["data"].shapes = [(shape[0], named["weight"].shape[1]) for shape in data.shapes or ()]
+        steps: dict[str, Tensor] = {}
         for name in ("data",) if p.is_channel_wise else p.arrays:
-            arrays[name] = as_numbers(g, named[name], magnitude(g, (named[f"min_{name}"], named[f"max_{name}"])))
+            real = magnitude(g, (named[f"min_{name}"], named[f"max_{name}"]))
+            steps[name] = _step(g, real, named[name].dtype)
+            if name == "bias":
+                arrays[name] = g.op("Mul", g.cast(named[name], "float32"), steps[name])
+                arrays[name].shapes = named[name].shapes
+            else:
+                arrays[name] = as_numbers(g, named[name], real)
         if p.is_channel_wise:
-            arrays["weight"] = _rounded_rows(g, arrays["weight"])
+            arrays["weight"], steps["weight"] = _rounded_rows(g, arrays["weight"])
+        if "bias" in arrays:
+            arrays["bias"] = _rounded_bias(g, arrays["bias"], g.op("Mul", steps["data"], steps["weight"]))
     out = _inlined(g, arrays)
     return out if p.dtype == "float32" else _ended(g, p, out, p.dtype)
 

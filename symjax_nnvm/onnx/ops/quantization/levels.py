@@ -49,7 +49,9 @@ def symmetric(g: Builder, real: Tensor) -> Range:
 def as_numbers(g: Builder, data: Tensor, real: Tensor) -> Tensor:
     """Levels as floats."""
     scale = g.op("Div", real, LEVELS[data.dtype])
-    numbers = g.op("DequantizeLinear", data, scale, g.constant(0, data.dtype), dtype="float32")
+    # By session.x64quantprecision onnxruntime fails where parameters share a zero point, which QGemm needs.
+    zero = g.constant(0, data.dtype) if data.value is None else g.cast(g.op("Mul", scale, 0.0), data.dtype)
+    numbers = g.op("DequantizeLinear", data, scale, zero, dtype="float32")
     numbers.shapes = data.shapes
     return numbers
 
