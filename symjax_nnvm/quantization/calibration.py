@@ -146,7 +146,10 @@ def _ends(name: str, values: np.ndarray) -> tuple[Any, Any]:
     Raises SymbolValueError where there is none, or one is not finite.
     """
     if not values.size:
-        raise SymbolValueError(f"The calibration data never reach {printable(name)}: the array is empty")
+        raise SymbolValueError(
+            f"The calibration data never reach {printable(name)}: the array is empty",
+            fix="Give batches that have samples.",
+        )
     low, high = values.min(), values.max()
     if not np.isfinite(low) or not np.isfinite(high):
         raise SymbolValueError(

@@ -11,6 +11,7 @@ import numpy as np
 
 from lowering.messages.migration_hints import unknown_attribute
 from lowering.mx.accepted_types import ContextLike, Logger
+from lowering.mx.context import cpu as cpu  # which MXNet's example scripts take from here
 from lowering.mx.gluon.block import HybridBlock, SymbolBlock
 from lowering.mx.gluon.gluon_errors import MismatchError, NotInitializedError
 from lowering.mx.gluon.hybrid import most_inputs

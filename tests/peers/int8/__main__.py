@@ -7,7 +7,9 @@ one colour each, with noise. The biases of a last dense layer take the mean of i
 their class. Ranges are calibrated by the first images, those without a negative number up to 2.2 times the greatest:
 then data have few more than 116 levels, with which no sum of two products exceeds 16 bits, where oneDNN cuts them off
 on processors without VNNI. `--signed` leaves the images' own range to each run, as the files have it: they become int8,
-of which oneDNN halves the weights there. `--seed` draws others.
+of which oneDNN halves the weights there. `--even` draws weights for convolutions of what was quantised from floats with
+which that loses nothing: their levels are even, but for the greatest of each filter, whose channel of the data is 0.
+`--seed` draws others.
 
 Whole: how many images have MXNet's first class. Nodes: each with MXNet's inputs for the first images: how many integers
 are one level apart, and how many more; how far floats are, of the largest, and in which node.
@@ -76,6 +78,27 @@ def drawn_model(net: sym.Symbol, images: np.ndarray) -> nn.Model:
     }
     del args["data"]
     return nn.Model(net, args, aux)
+
+
+def with_even_levels(model: nn.Model) -> nn.Model:
+    """The model whose convolutions of quantised floats lose nothing where oneDNN halves their weights."""
+    random, args = np.random.RandomState(1), dict(model.args)
+    for node in Graph(model.net.outputs).nodes():
+        if node.op is None or node.op.name != "_sg_mkldnn_conv":
+            continue
+        source = node.inputs[0].node
+        if source.op is None or source.op.name != "_contrib_quantize_v2":
+            continue
+        for entry in source.inputs[0].node.inputs:  # what scales the data
+            if entry.node.name in args:
+                args[entry.node.name] = args[entry.node.name].copy()
+                args[entry.node.name][:, 0] = 0
+        name = node.inputs[1].node.name
+        levels = 2.0 * random.randint(-31, 32, args[name].shape)
+        levels[:, 0] = 0
+        levels[:, 0, 0, 0] = 127.5
+        args[name] = (levels * np.sqrt(2 / levels[0].size) / 36).astype(np.float32)
+    return nn.Model(model.net, args, model.aux)
 
 
 def _sources(net: sym.Symbol) -> dict[str, str]:
@@ -160,12 +183,18 @@ def compare_nodes(model: nn.Model, theirs: Mapping[str, np.ndarray], data: np.nd
     return Nodes(integers, apart, far, relative, worst)
 
 
-def compare(name: str, source: Path, mxnet: str, count: int, shown: int, is_signed: bool, seed: int) -> list[str]:
+def compare(
+    name: str, source: Path, mxnet: str, count: int, shown: int, is_signed: bool, is_even: bool, seed: int
+) -> list[str]:
     """A row of the table."""
     size = next((size for start, size in SIZES.items() if name.startswith(start)), 224)
     images = drawn_images(count, size, seed)
+    if is_even:
+        images[:, 0] = 0
     batches = np.split(images, range(BATCH, count, BATCH))
     model = drawn_model(sym.load(str(source)), images)
+    if is_even:
+        model = with_even_levels(model)
     some = batches[:CALIBRATING]
     model = calibrated(centred(model, some), some, is_signed)
     with tempfile.TemporaryDirectory() as folder:
@@ -191,12 +220,13 @@ def compare(name: str, source: Path, mxnet: str, count: int, shown: int, is_sign
 
 
 def main(
-    *, source: str, mxnet: str, only: Any = (), images: int = 256, shown: int = 2, signed: bool = False, seed: int = 1
-) -> None:
+    *, source: str, mxnet: str, only: Any = (), images: int = 256, shown: int = 2, signed: bool = False,
+    even: bool = False, seed: int = 1
+) -> None:  # fmt: skip
     """Compare each network."""
     files = {path.name.removesuffix("-symbol.json"): path for path in sorted(Path(source).rglob("*_int8-symbol.json"))}
     rows = (
-        compare(name, path, mxnet, images, shown, signed, seed)
+        compare(name, path, mxnet, images, shown, signed, even, seed)
         for name, path in files.items()
         if not only or name in only
     )

@@ -39,6 +39,18 @@ def test_quantize_model_is_symjax_nnvms(model):
     assert args["fc1_weight_quantize"].dtype == np.int8
 
 
+def test_scripts_take_names_from_it_by_a_star(model, tmp_path):
+    """As MXNet's examples do, which save by its `cpu`."""
+    names: dict[str, object] = {"mx": mx, "model": model, "path": str(tmp_path / "params")}
+    exec(
+        "from lowering.mx.contrib.quantization import *\n"
+        "args = quantize_model(*model, ctx=cpu(), calib_mode='none')[1]\n"
+        "mx.nd.save(path, {name: array.as_in_context(cpu()) for name, array in args.items()})",
+        names,
+    )
+    assert "fc1_weight_quantize" in mx.nd.load(str(tmp_path / "params"))
+
+
 def test_a_collector_of_ones_own_sets_the_ranges(model):
     class Unit(quantization.CalibrationCollector):
         def collect(self, name, array):
