@@ -104,6 +104,27 @@ def test_onnxruntime_computes_with_integers(tmp_path: Path, exact: bool):
     np.testing.assert_allclose(theirs, ours, atol=np.abs(ours).max() / 127)  # a level, where an end was rounded
 
 
+@pytest.mark.parametrize("granularity", ["tensor-wise", "channel-wise"])
+@pytest.mark.parametrize(("width", "weight"), [(1, 0), (1, 1e-6), (1e-6, 1), (1e-6, 1e-6)])
+def test_biases_do_not_overflow(width: float, weight: float, granularity: str):
+    """MXNet has these widths in tests of its own: levels of weights give way where a bias has too many."""
+    net = sym.Convolution(sym.Variable("data"), kernel=(1, 1), num_filter=6, name="conv")
+    net = sym.FullyConnected(sym.Activation(net, act_type="relu"), num_hidden=4, name="fc")
+    random = np.random.default_rng(0)
+    shapes = {"conv_weight": (6, 4, 1, 1), "conv_bias": (6,), "fc_weight": (4, 24), "fc_bias": (4,)}
+    args = {
+        name: (random.uniform(-1, 1, shape) * (weight if "weight" in name else 1)).astype("f")
+        for name, shape in shapes.items()
+    }
+    data = (width * random.uniform(-1, 1, (3, 4, 2, 2))).astype("f")
+    made = nn.quantize(net, args, calibration=[data], mode="naive", fused=True, granularity=granularity)  # pyright: ignore[reportArgumentType]
+    (theirs,) = run(made.to_onnx({"data": data.shape}), {"data": data})
+    ours = np.asarray(made.predictor()(data=data)[0])
+    expected = np.asarray(nn.Model(net, args).predictor()(data=data)[0])
+    np.testing.assert_allclose(ours, expected, atol=np.abs(expected).max() * 0.02)
+    np.testing.assert_allclose(theirs, expected, atol=np.abs(expected).max() * 0.02)
+
+
 def test_levels_that_mxnet_lacks_are_refused():
     def model(zero: np.generic, domain: str = "") -> onnx.ModelProto:
         constant = onnx.numpy_helper.from_array

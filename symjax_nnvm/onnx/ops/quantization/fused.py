@@ -14,11 +14,13 @@ from symjax_nnvm.ir.types import DType
 from symjax_nnvm.onnx.builder import Builder
 from symjax_nnvm.onnx.forms import onnx_form
 from symjax_nnvm.onnx.ops.nn.batch_norm import inverse_root
-from symjax_nnvm.onnx.ops.quantization.levels import as_levels, as_numbers, calibrated, magnitude
+from symjax_nnvm.onnx.ops.quantization.levels import Range, as_levels, as_numbers, calibrated, magnitude
 from symjax_nnvm.onnx.tensors import Tensor
 from symjax_nnvm.ops.quantization import fused as ops
 from symjax_nnvm.ops.quantization.ranges import LEVELS
 
+_MOST, _LEAST = 2.0**30, 2.0**-23
+"""What levels of a bias may be at most, and the magnitude of a range that is 0."""
 _CALIBRATE = "symjax_nnvm.quantize(net, args, aux, calibration=batches) gives nodes the range of their results."
 
 
@@ -27,10 +29,21 @@ def _step(g: Builder, real: Tensor, dtype: DType) -> Tensor:
     return g.op("Div", real, LEVELS[dtype])
 
 
-def _rounded_rows(g: Builder, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """A float weight, rounded to levels of int8, a scale for each row; and these scales."""
+def _real(g: Builder, both: Range) -> Tensor:
+    """The magnitude of data's range: not 0, of which biases would have no levels."""
+    real = magnitude(g, both)
+    if real.value is None:
+        return g.op("Max", real, _LEAST)
+    return real if real.value else g.constant(_LEAST, "float32")
+
+
+def _rounded_rows(g: Builder, weight: Tensor, bias: Tensor | None, step: Tensor) -> tuple[Tensor, Tensor]:
+    """A float weight, rounded to levels of int8, a scale for each row, with which a bias does not overflow; and these
+    scales. step: the size of data's levels."""
     greatest = g.reduce("ReduceMax", g.op("Abs", weight), list(range(1, weight.ndim)), keepdims=False)
     scale = _step(g, greatest, "int8")
+    if bias is not None:
+        scale = g.op("Max", scale, g.op("Div", g.op("Abs", bias), g.op("Mul", step, _MOST)))
     zeros = g.cast(g.op("Mul", scale, 0.0), "int8")
     levels = g.op("QuantizeLinear", weight, scale, zeros, dtype="int8", axis=0)
     rounded = g.op("DequantizeLinear", levels, scale, zeros, dtype="float32", axis=0)
@@ -44,6 +57,21 @@ def _rounded_bias(g: Builder, bias: Tensor, scale: Tensor) -> Tensor:
     rounded = g.op("DequantizeLinear", levels, scale, dtype="float32", axis=0)
     rounded.shapes = bias.shapes
     return rounded
+
+
+def _bias_of_levels(
+    g: Builder, bias: Tensor, of_bias: Tensor, of_data: Tensor, dtype: DType, of_weight: Tensor
+) -> Tensor:
+    """An int8 bias as numbers, of int32 levels of the sums where it is known that these suffice. of_bias, of_data,
+    of_weight: magnitudes of ranges; dtype: data's."""
+    most, data, weight = (real.value for real in (of_bias, of_data, of_weight))
+    if most is None or data is None or weight is None:
+        return as_numbers(g, bias, of_bias)
+    if most * LEVELS[dtype] * LEVELS["int8"] / _MOST >= data * weight:
+        return as_numbers(g, bias, of_bias)
+    numbers = g.op("Mul", g.cast(bias, "float32"), _step(g, of_bias, "int8"))
+    numbers.shapes = bias.shapes
+    return _rounded_bias(g, numbers, g.op("Mul", _step(g, of_data, dtype), _step(g, of_weight, "int8")))
 
 
 def _folded(g: Builder, p: ops.FusedConvolution, arrays: dict[str, Tensor]) -> tuple[Subgraph, dict[str, Tensor]]:
@@ -105,11 +133,11 @@ def _convolution(g: Builder, p: ops.FusedConvolution, *inputs: Tensor) -> Tensor
         return _inlined(g, arrays)
     body, arrays = _folded(g, p, arrays)
     names = ("data", *["sum"] * p.node.with_sum)
-    reals = {name: magnitude(g, (named[f"{name}_min"], named[f"{name}_max"])) for name in names}
+    reals = {name: _real(g, (named[f"{name}_min"], named[f"{name}_max"])) for name in names}
     step = _step(g, reals["data"], named["data"].dtype)
     for name, real in reals.items():
         arrays[name] = as_numbers(g, arrays[name], real)
-    arrays["weight"], rows = _rounded_rows(g, arrays["weight"])
+    arrays["weight"], rows = _rounded_rows(g, arrays["weight"], arrays.get("bias"), step)
     if "bias" in arrays:
         arrays["bias"] = _rounded_bias(g, arrays["bias"], g.op("Mul", step, rows))
     return _ended(g, p, _inlined(g, arrays, body), named["sum"].dtype if p.node.with_sum else p.dtype)
@@ -124,19 +152,19 @@ def _dense(g: Builder, p: ops.FusedDense, *inputs: Tensor) -> Tensor | list[Tens
         if p.dense.flatten and data.ndim > 2:  # here, for nothing may stand between DequantizeLinear and the product
             named["data"] = g.op("Flatten", data, axis=1)
             named["data"].shapes = [(shape[0], named["weight"].shape[1]) for shape in data.shapes or ()]
-        steps: dict[str, Tensor] = {}
-        for name in ("data",) if p.is_channel_wise else p.arrays:
-            real = magnitude(g, (named[f"min_{name}"], named[f"max_{name}"]))
-            steps[name] = _step(g, real, named[name].dtype)
-            if name == "bias":
-                arrays[name] = g.op("Mul", g.cast(named[name], "float32"), steps[name])
-                arrays[name].shapes = named[name].shapes
-            else:
-                arrays[name] = as_numbers(g, named[name], real)
+        real = _real(g, (named["min_data"], named["max_data"]))
+        step, arrays["data"] = _step(g, real, data.dtype), as_numbers(g, named["data"], real)
+        bias = arrays.get("bias")
         if p.is_channel_wise:
-            arrays["weight"], steps["weight"] = _rounded_rows(g, arrays["weight"])
-        if "bias" in arrays:
-            arrays["bias"] = _rounded_bias(g, arrays["bias"], g.op("Mul", steps["data"], steps["weight"]))
+            arrays["weight"], rows = _rounded_rows(g, arrays["weight"], bias, step)
+            if bias is not None:
+                arrays["bias"] = _rounded_bias(g, bias, g.op("Mul", step, rows))
+        else:
+            of_weight = magnitude(g, (named["min_weight"], named["max_weight"]))
+            arrays["weight"] = as_numbers(g, named["weight"], of_weight)
+            if bias is not None:
+                of_bias = magnitude(g, (named["min_bias"], named["max_bias"]))
+                arrays["bias"] = _bias_of_levels(g, bias, of_bias, real, data.dtype, of_weight)
     out = _inlined(g, arrays)
     return out if p.dtype == "float32" else _ended(g, p, out, p.dtype)
 

@@ -42,6 +42,8 @@ def magnitude(g: Builder, both: Range) -> Tensor:
 
 def symmetric(g: Builder, real: Tensor) -> Range:
     """The range (-m, m)."""
+    if real.value is not None:
+        return ends(g, -float(real.value), float(real.value))
     high = g.reshape(real, 1)
     return g.op("Neg", high), high
 
