@@ -67,7 +67,7 @@ def test_what_compiles_long_is_compiled_quickly_where_its_calls_cost_little(
 ):
     def step(x: Any) -> Any:
         for _ in range(400):
-            x = jnp.tanh(x) + x
+            x = x * 0.5 + x  # cheap: the next test waits for the longer calls
         return x
 
     monkeypatch.setattr(staged_module, "_MOST", 4)
