@@ -17,16 +17,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lowering.convolutions import choose, directions
+from lowering.convolutions.applicable import LIBRARY, applicable, geometry_of, winograd_tile
 from lowering.convolutions.backends import onednn
-from lowering.convolutions.geometry import (
-    LIBRARY,
-    Direction,
-    Epilogue,
-    Geometry,
-    applicable,
-    geometry_of,
-    winograd_tile,
-)
+from lowering.convolutions.geometry import Direction, Epilogue, Geometry
 from lowering.convolutions.layouts import Blocks
 from lowering.convolutions.ops.algorithms import MEASURED
 from lowering.convolutions.timings_table import Measured, Table, read_table, user_table, write_table

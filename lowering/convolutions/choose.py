@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 
-from lowering.convolutions.geometry import LIBRARY, Direction, Geometry, applies, winograd_tile
+from lowering.convolutions.applicable import LIBRARY, applies, winograd_tile
+from lowering.convolutions.geometry import Direction, Geometry
 from lowering.convolutions.timings_table import Measured, rows_of
 
 __all__ = ["SMALL", "choose", "forget"]

@@ -11,10 +11,11 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.convolutions import windows, xla
+from lowering.convolutions.applicable import LIBRARY, applies, strip
 from lowering.convolutions.backends import onednn
 from lowering.convolutions.choose import choose
 from lowering.convolutions.depthwise_rows import by_rows
-from lowering.convolutions.geometry import LIBRARY, Geometry, applies, strip, turned
+from lowering.convolutions.geometry import Geometry, turned
 from lowering.convolutions.grouped import Shifts
 from lowering.convolutions.phases import by_phases, swapped
 from lowering.convolutions.winograd import winograd, winograd_weight, winograd_weight_gradient

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from lowering.convolutions.geometry import MAX_PRODUCTS
+from lowering.convolutions.applicable import MAX_PRODUCTS
 
 __all__ = ["MAX_PRODUCTS", "Shifts"]
 

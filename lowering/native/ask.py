@@ -53,7 +53,15 @@ _IMPLEMENTATION = re.compile(r",cpu,convolution,([^,]*),")
 _OWN_CODE = ("brg", "brdgmm", "jit")
 """How the names of oneDNN's implementations begin that are made for a geometry. Others are `gemm` and `ref`."""
 
-_PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from lowering.native.trials import main; main()"
+_PROGRAM = """
+import gc, json, sys, types
+gc.disable()
+package = sys.modules["lowering"] = types.ModuleType("lowering")
+sys.path[:], package.__path__ = json.loads(sys.argv[1])
+from lowering.native.trials import main
+main()
+"""
+"""What the child runs: it imports the modules that it needs and not the package, which would take as long again."""
 
 _IS_CHILD = "SYMJAX_NNVM_IS_A_CHILD"
 """Environment variable of a child: an application that `sys.executable` names runs itself, and starts no other."""
@@ -98,7 +106,7 @@ class _Child:
         self.owner = os.getpid()
         paths = [str(path) or os.getcwd() for path in sys.path]
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, json.dumps(paths)],
+            [sys.executable, "-c", _PROGRAM, json.dumps([paths, [str(Path(__file__).parents[1])]])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lowering.convolutions.applicable import LIBRARY
 from lowering.convolutions.choose import choose
-from lowering.convolutions.geometry import LIBRARY, Direction, Epilogue, Geometry
+from lowering.convolutions.geometry import Direction, Epilogue, Geometry
 
 __all__ = ["Backend"]
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lowering.convolutions.applicable import LIBRARY, XLA, applicable
 from lowering.convolutions.backends import onednn
 from lowering.convolutions.backends.backend import Backend
-from lowering.convolutions.geometry import LIBRARY, XLA, Direction, Geometry, applicable
+from lowering.convolutions.geometry import Direction, Geometry
 
 __all__ = ["XlaOneDnn"]
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lowering.convolutions.applicable import LIBRARY, XLA, applies, geometry_of, winograd_tile
 from lowering.convolutions.backends import Backend
 from lowering.convolutions.choose import SMALL, choose
-from lowering.convolutions.geometry import LIBRARY, XLA, Direction, applies, geometry_of, winograd_tile
+from lowering.convolutions.geometry import Direction
 from lowering.convolutions.ops.fused import AnyParams, epilogue_of, in_layout, taken_apart, uses_layout
 from lowering.convolutions.ops.winograd import by_winograd
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, altered

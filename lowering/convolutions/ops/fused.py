@@ -14,8 +14,9 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from lowering.convolutions import directions
+from lowering.convolutions.applicable import LIBRARY, XLA, geometry_of
 from lowering.convolutions.backends import onednn
-from lowering.convolutions.geometry import LIBRARY, XLA, Epilogue, geometry_of
+from lowering.convolutions.geometry import Epilogue
 from lowering.convolutions.layouts import Blocks, is_layout
 from lowering.core.rules import lowers
 from lowering.ops.nn.activation import gelu

@@ -12,8 +12,8 @@ from typing import Literal
 from jax import Array
 
 from lowering.convolutions import winograd
+from lowering.convolutions.applicable import geometry_of, winograd_tile
 from lowering.convolutions.directions import TRANSFORMED
-from lowering.convolutions.geometry import geometry_of, winograd_tile
 from lowering.core.rules import ByPart, lowers
 from symjax_nnvm.ir.node import Node, NodeEntry, altered, apply
 from symjax_nnvm.ir.params import Params, param

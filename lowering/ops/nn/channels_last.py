@@ -5,7 +5,7 @@ from __future__ import annotations
 from jax import Array
 
 from lowering.convolutions import directions
-from lowering.convolutions.geometry import geometry_of
+from lowering.convolutions.applicable import geometry_of
 from lowering.core.rules import ByPart, lowers
 from symjax_nnvm.ops.nn import channels_last as ops
 

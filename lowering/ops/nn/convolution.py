@@ -15,8 +15,9 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.convolutions import directions, pointwise
+from lowering.convolutions.applicable import XLA, geometry_of
 from lowering.convolutions.depthwise_rows import by_rows
-from lowering.convolutions.geometry import XLA, Geometry, geometry_of
+from lowering.convolutions.geometry import Geometry
 from lowering.convolutions.grouped import Shifts
 from lowering.convolutions.windows import contract
 from lowering.core.rules import ByPart, lowers

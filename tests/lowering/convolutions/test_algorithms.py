@@ -12,8 +12,9 @@ import pytest
 
 from lowering.convolutions import choose as choose_module
 from lowering.convolutions import timings_table as table_module
+from lowering.convolutions.applicable import LIBRARY, applies
 from lowering.convolutions.choose import choose
-from lowering.convolutions.geometry import LIBRARY, Direction, Geometry, applies
+from lowering.convolutions.geometry import Direction, Geometry
 from lowering.convolutions.timings_table import Measured, Table, read_table, write_table
 from symjax_nnvm.errors import FileError
 

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from jax import lax
 
+from lowering.convolutions import applicable as applicable_module
 from lowering.convolutions import directions
-from lowering.convolutions import geometry as geometry_module
+from lowering.convolutions.applicable import applicable, applies, winograd_tile
 from lowering.convolutions.directions import DATA, FORWARD, TRANSFORMED, WEIGHT
-from lowering.convolutions.geometry import Direction, Geometry, applicable, applies, winograd_tile
+from lowering.convolutions.geometry import Direction, Geometry
 from lowering.convolutions.ops.algorithms import of_layout
 from lowering.convolutions.winograd import winograd_weight
 from lowering.ops.nn import convolution as rules
@@ -119,7 +120,7 @@ def errors(g: Geometry) -> dict[tuple[Direction, str], float]:
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_all_algorithms_agree_in_float64(name: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(geometry_module, "CHUNK_BYTES", 8000)  # several strips of small samples
+    monkeypatch.setattr(applicable_module, "CHUNK_BYTES", 8000)  # several strips of small samples
     with jax.enable_x64(True):
         found = errors(GEOMETRIES[name])
     assert {key: error for key, error in found.items() if not error < 1e-12} == {}

@@ -17,8 +17,9 @@ import pytest
 
 import lowering
 from lowering.convolutions import directions
+from lowering.convolutions.applicable import LIBRARY, applies
 from lowering.convolutions.backends import onednn
-from lowering.convolutions.geometry import LIBRARY, Direction, Epilogue, Geometry, applies
+from lowering.convolutions.geometry import Direction, Epilogue, Geometry
 from lowering.convolutions.layouts import Blocks
 from symjax_nnvm import pipeline
 from symjax_nnvm import symbol as sym

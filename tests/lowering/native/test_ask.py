@@ -96,6 +96,24 @@ def test_a_child_that_ended_is_waited_for(alone: Path, monkeypatch: pytest.Monke
     assert process.returncode == 0
 
 
+@pytest.mark.slow("starts a process")
+def test_the_child_imports_jax_and_few_of_our_modules(alone: Path, monkeypatch: pytest.MonkeyPatch):
+    """It is waited for, and importing the whole package takes as long as JAX."""
+    names = "print(*(name for name in sys.modules if name.startswith(('lowering.', 'symjax_nnvm'))), flush=True)"
+    monkeypatch.setattr(asking, "_PROGRAM", asking._PROGRAM.replace("main()", names))
+    child = asking._Child()
+    assert set((child.line(60) or "").split()) == {
+        "lowering.convolutions",
+        "lowering.convolutions.geometry",
+        "lowering.convolutions.layouts",
+        "lowering.native",
+        "lowering.native.onednn_call",
+        "lowering.native.trials",
+        "lowering.native.unpromised",
+    }
+    child.end()
+
+
 @pytest.mark.parametrize("program", ["raise SystemExit(1)", "import os; os.abort()"])
 def test_without_a_child_nothing_is_used_and_nothing_kept(program: str, alone: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(asking, "_PROGRAM", program)

@@ -75,7 +75,7 @@ jax.ffi.ffi_call = raises""",
 @pytest.mark.nightly("a process for each name", but_one_in=10)
 @pytest.mark.parametrize("name", TAKEN)
 def test_without_a_name_the_numbers_are_the_same(name: str, tmp_path: Path):
-    child = f"import json, sys\nsys.path[:] = json.loads(sys.argv[1])\n{TAKEN[name]}\n{CHILD}"
+    child = f"import json, sys\nsys.path[:], _ = json.loads(sys.argv[1])\n{TAKEN[name]}\n{CHILD}"
     program = f"import sys\n{TAKEN[name]}\nimport lowering.native.ask as ask\nask._PROGRAM = {child!r}\n{NETWORK}"
     env = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
     found = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=env, capture_output=True, text=True)
