@@ -51,6 +51,7 @@ from symjax_nnvm.tables import table_html, table_text
 
 __all__ = [
     "ANY",
+    "PLAIN",
     "PLATFORMS",
     "STAGES",
     "Mesh",
@@ -71,7 +72,10 @@ __all__ = [
 ANY = "any"
 """A program for several kinds of platform: without what one of them alone gains by."""
 
-PLATFORMS = ("cpu", "gpu", "tpu", ANY)
+PLAIN = "plain"
+"""A program that is read: its operations are those that a person would write, not those that are fast somewhere."""
+
+PLATFORMS = ("cpu", "gpu", "tpu", ANY, PLAIN)
 """The kinds of platform that a program is made for."""
 
 _without: ContextVar[frozenset[str]] = ContextVar("without", default=frozenset())

@@ -44,9 +44,10 @@ def to_jax(
     Args:
         symbol: the network.
         is_train: run in training mode: Dropout drops, BatchNorm uses batch statistics, and so on.
-        platform: the platform to lower for: "cpu", "gpu", "tpu", or "any" for all of them; None for that of the mesh,
-            or of the device on which JAX runs when the function is traced. Name it for a function that runs elsewhere
-            than it is traced, such as a program of `jax.export`.
+        platform: the platform to lower for: "cpu", "gpu", "tpu", "any" for all of them, or "plain" for the
+            operations that `to_source` prints; None for that of the mesh, or of the device on which JAX runs when the
+            function is traced. Name it for a function that runs elsewhere than it is traced, such as a program of
+            `jax.export`.
         compute_dtype: "bfloat16" or "float16", as text or a dtype, for matrix products and convolutions of a float32
             network; arguments, states and outputs stay float32. `passes.reduce_precision` lists the dtype of each
             operator.

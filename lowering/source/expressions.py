@@ -13,7 +13,7 @@ from jax import lax
 
 from lowering.source.equations import Atom, Body, Constant, Equation, Value, made, repeated
 from lowering.source.names import Names
-from lowering.source.primitives import CALLS, COMPARISONS, HINTS, INFIX, REDUCTIONS, Level
+from lowering.source.primitives import CALLS, COMPARISONS, HINTS, INFIX, OF_TWO, PREFIX, REDUCTIONS, Level
 from lowering.source.templates import CONST, DIM, INPUT, STRING, WORD, marker, replaced
 from lowering.source.values import dtype_text, number_text, size_text, tuple_text, value_text
 from symjax_nnvm.errors import LoweringError
@@ -303,12 +303,16 @@ class _Printer:
     def expression(self, e: Equation) -> Expr:
         """Return the expression of an equation that has no bodies."""
         name = e.name
-        special = getattr(self, f"_{name}", self._scatter if name.startswith("scatter") else None)
+        special = getattr(self, f"_{name}", self.indexed if name.startswith("scatter") else None)
         if special is not None:
             result = special(e)
             return result if isinstance(result, Expr) else Expr(result)
         if name in INFIX:
             return self.infix(e, *INFIX[name])
+        if name in PREFIX:
+            return self.signed(PREFIX[name], e)
+        if name in OF_TWO:
+            return self.call(OF_TWO[name], (), *(expr.text for expr in self.operands(e)))
         if "." in name:  # an idiom
             return self.call(name, e.inputs, **e.params)
         if name in REDUCTIONS:
@@ -337,7 +341,8 @@ class _Printer:
                 options[word] = value
         if function.startswith("."):
             function, texts = self.text(e.inputs[0]).within(Level.ATOM) + function, texts[1:]
-        return Expr(self.call(function, (), *texts, **options).text + ("" if e.name == "svd" else self.unpacked(e)))
+        is_one_of_several = e.is_several and len(e.outputs) == 1 and e.name != "svd"
+        return Expr(self.call(function, (), *texts, **options).text + "[0]" * is_one_of_several)
 
     def infix(self, e: Equation, sign: str, level: Level) -> Expr:
         """Return two operands with a sign between them."""
@@ -359,18 +364,6 @@ class _Printer:
     def signed(self, sign: str, e: Equation) -> Expr:
         """Return the first operand with a sign before it."""
         return Expr(sign + self.text(e.inputs[0]).within(Level.SIGNED if sign == "~" else Level.ATOM), Level.SIGNED)
-
-    def _neg(self, e: Equation) -> Expr:
-        return self.signed("-", e)
-
-    def _not(self, e: Equation) -> Expr:
-        return self.signed("~", e)
-
-    def _max(self, e: Equation) -> str:
-        function = {"max": "maximum", "min": "minimum", "atan2": "arctan2"}[e.name]
-        return f"jnp.{function}({', '.join(expr.text for expr in self.operands(e))})"
-
-    _min = _atan2 = _max
 
     def _select_n(self, e: Equation) -> Expr:
         if e.inputs[0].dtype != np.bool_ or len(e.inputs) > 3:
@@ -522,9 +515,6 @@ class _Printer:
         numbered = f"lax.{type(numbers).__name__}({', '.join(texts)})"
         return self.call(f"lax.{e.name.replace('-', '_')}", e.inputs, numbered, *more, **options)
 
-    def _scatter(self, e: Equation) -> Expr:
-        return self.indexed(e)
-
     def starts(self, atoms: Sequence[Atom]) -> str:
         """Return the places where a slice starts, all of one dtype."""
         is_known = all(isinstance(atom, Constant) for atom in atoms)
@@ -615,10 +605,6 @@ class _Printer:
         left, right = (_grouped(part) if set(part) - {"_"} else "_" for part in names)
         call = f"lax.scan({', '.join([step, _grouped(initial), _grouped(sequences), *options])})"
         self.write(f"{left}, {right} = {call}")
-
-    def unpacked(self, e: Equation) -> str:
-        """Return what takes the one result out of a tuple or a list of one."""
-        return "[0]" if e.is_several and len(e.outputs) == 1 else ""
 
 
 def _grouped(texts: Sequence[str]) -> str:

@@ -1,14 +1,12 @@
 """Idioms: functions of JAX that people write, recognised where JAX traces them to the equations that a rule has.
 
-No idiom can be wrong: what it stands for is what JAX makes of it, for the same shapes and dtypes. The maximum of slices
-that are the places of a window, or their sum, is a reduce-window; its gradient goes to one element, as MXNet's does.
+No idiom can be wrong: what it stands for is what JAX makes of it, for the same shapes and dtypes.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial, reduce
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
 from itertools import starmap
 from typing import Any
 
@@ -96,7 +94,7 @@ def _put_idioms(body: Body) -> None:
             equation.name == "max" and not outputs & results and isinstance(repeated(equation.inputs[1]), Constant)
         )
         if outputs & read and not is_inside:
-            idiom = _function(equation) or _windows(equation) or _picked(equation) or _order(equation, read)
+            idiom = _function(equation) or _picked(equation) or _order(equation, read)
             if idiom is not None:
                 equation.name, equation.inputs, equation.params = idiom
         if outputs & read:
@@ -219,49 +217,3 @@ def _equal_params(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return one.keys() == other.keys() and all(
         one[key] == other[key] or key in ("sharding", "out_sharding", "jvp_jaxpr_fun") for key in one
     )
-
-
-# -- windows -----------------------------------------------------------------------------------------------------------
-
-_OF_WINDOWS: Mapping[str, tuple[str, Callable[..., Any]]] = {
-    "max": ("reduce_window_max", lax.max),
-    "add": ("reduce_window_sum", lax.add),
-}
-_MOST_PLACES = 16
-
-
-def _windows(equation: Equation) -> _Found | None:
-    """Return the maximum or the sum of slices, one for each place of a window, as reduce-window."""
-    last = made(equation.inputs[1], "slice") if equation.name in _OF_WINDOWS else None
-    if last is None or not all(isinstance(start, int) for start in last.params["start_indices"]):
-        return None
-    (name, function), (source,) = _OF_WINDOWS[equation.name], last.inputs
-    shape, ones = last.outputs[0].shape, (1,) * len(source.shape)
-    steps = tuple(last.params["strides"] or ones)
-    window = tuple(start + 1 for start in last.params["start_indices"])
-    places = list(itertools.islice(itertools.product(*map(range, window)), _MOST_PLACES + 1))
-    if not 1 < len(places) <= _MOST_PLACES:
-        return None
-
-    def slices(x: Any) -> Any:
-        reaches = [(size - 1) * step + 1 for size, step in zip(shape, steps, strict=True)]
-        ends = [[at + reach for at, reach in zip(place, reaches, strict=True)] for place in places]
-        return reduce(function, (lax.slice(x, place, end, steps) for place, end in zip(places, ends, strict=True)))
-
-    if _unify(trace(slices, jax.ShapeDtypeStruct(source.shape, source.dtype)), equation) is None:
-        return None
-    padding, data = ((0, 0),) * len(ones), source
-    padded = made(source, "pad")
-    is_float = jnp.issubdtype(source.dtype, jnp.floating)
-    lowest = 0 if name == "reduce_window_sum" else -np.inf if is_float else jnp.iinfo(source.dtype).min
-    if padded is not None and isinstance(padded.inputs[1], Constant) and padded.inputs[1].array == lowest:
-        config = padded.params["padding_config"]
-        if all(low >= 0 and high >= 0 and not inner for low, high, inner in config):
-            padding, data = tuple((low, high) for low, high, _ in config), padded.inputs[0]
-    reduced = jax.eval_shape(
-        lambda x: lax.reduce_window(x, np.asarray(lowest, x.dtype), function, window, steps, padding),
-        jax.ShapeDtypeStruct(data.shape, data.dtype),
-    )
-    ways = {"window_dimensions": window, "window_strides": steps, "padding": padding}
-    dilations = {"base_dilation": ones, "window_dilation": ones}
-    return (name, [data], ways | dilations) if reduced.shape == shape else None

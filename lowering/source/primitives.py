@@ -28,6 +28,11 @@ INFIX = {
     "xor": ("^", Level.XOR),
 }
 
+PREFIX = _table("neg: -; not: ~")
+
+OF_TWO = _table("max: jnp.maximum; min: jnp.minimum; atan2: jnp.arctan2")
+"""Functions that broadcast their operands as NumPy does."""
+
 REDUCTIONS = _table("""
     reduce_sum: sum; reduce_prod: prod; reduce_max: max; reduce_min: min; reduce_and: all; reduce_or: any
 """)

@@ -15,13 +15,13 @@ from jax.core import eval_jaxpr
 from lowering.core.cache import Programs
 from lowering.core.program import Program
 from lowering.core.steps import Step
-from lowering.source.equations import Body, flatten, is_zero, made
+from lowering.source.equations import Body, flatten, is_zero
 from symjax_nnvm.errors import LoweringError, SymbolValueError, explain, printable
 from symjax_nnvm.ir.attributes import FGradient, FLossEquivalent, FNotDerivative
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import is_known
-from symjax_nnvm.pipeline import ANY, Options
+from symjax_nnvm.pipeline import PLAIN, Options
 from symjax_nnvm.symbol.symbol import Symbol
 
 Avals = Mapping[str, jax.ShapeDtypeStruct]
@@ -70,14 +70,14 @@ def traced(symbol: Symbol, variables: Avals, wrt: Sequence[str] | None = None) -
     """Trace a network for arrays of these shapes and dtypes, for any platform. wrt: trace outputs and gradients."""
     programs = Programs(symbol)
     if wrt is not None:
-        gradients = programs.gradient(Options(is_train=True, platform=ANY, wrt=tuple(wrt)))
+        gradients = programs.gradient(Options(is_train=True, platform=PLAIN, wrt=tuple(wrt)))
         modes = (gradients.program,)
         names = [None if nid is None else gradients.program.name(nid) for nid in gradients.head_ids]
         forward = traced(symbol, variables) if any(names) else None
         results = [forward.avals[slot].dtype for slot in forward.results] if forward else names
         heads = {name: dtype for name, dtype in zip(names, results, strict=True) if name is not None}
     else:
-        modes = tuple(programs.as_given(Options(is_train=mode, platform=ANY)) for mode in (False, True))
+        modes = tuple(programs.as_given(Options(is_train=mode, platform=PLAIN)) for mode in (False, True))
         heads = {}
     return _Tracer(modes, variables, own_gradients=wrt is None).run(heads)
 
@@ -104,20 +104,9 @@ def _moves(body: Body) -> bool:
     return all(e.name in ("reshape", "concatenate", "broadcast_in_dim") for e in body.equations())
 
 
-def _joins_parts(mover: TracedNode, node: TracedNode, place: int) -> bool:
-    """Return whether a node concatenates what another one takes apart again, as its input at a place."""
-    together = made(flatten(mover.jaxprs[0]).results[0], "concatenate")
-    if together is None:
-        return False
-    axis = together.params["dimension"]
-    ends = [0, *itertools.accumulate(atom.shape[axis] for atom in together.inputs)]
-    parts = [*itertools.pairwise(ends)]
-    return all(
-        e.name in ("slice", "index") and (e.params["start_indices"][axis], e.params["limit_indices"][axis]) in parts
-        for body in node.bodies()
-        for e in body.equations()
-        if body.inputs[place] in e.inputs
-    )
+def _joins(node: TracedNode) -> int:
+    """Return how often a node puts arrays together."""
+    return sum(e.name == "concatenate" for body in node.bodies() for e in body.equations())
 
 
 def _evaluated(closed: Any, *values: Any) -> list[Any]:
@@ -196,9 +185,11 @@ class _Tracer:
             is_mover = is_once and _moves(flatten(node.jaxprs[0]))
             whole, slots = node, list[int]()
             for place, slot in enumerate(() if node.backward else node.inputs):
-                if slot in movers and (is_mover or _joins_parts(movers[slot][0], node, place + 1)):
-                    whole = self._with_inside(whole, place, movers[slot][0])
-                    slots += [slot, *movers[slot][1]]
+                mover, before = movers.get(slot, (None, []))
+                larger = self._with_inside(whole, place, mover) if mover and (is_mover or _joins(mover)) else None
+                if larger is not None and (is_mover or _joins(larger) <= _joins(whole)):
+                    whole = larger
+                    slots += [slot, *before]
             if is_mover:
                 movers[node.outputs[0]] = whole, slots
             else:
@@ -260,7 +251,7 @@ class _Tracer:
         programs = Programs(symbol)
 
         def jaxpr(is_train: bool) -> Any:
-            options = Options(is_train=is_train, platform=ANY, wrt=tuple(names[i] for i in wrt))
+            options = Options(is_train=is_train, platform=PLAIN, wrt=tuple(names[i] for i in wrt))
             program = programs.gradient(options)
 
             def call(key: Any, values: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:

@@ -26,6 +26,7 @@ from lowering.ops.wide import wide
 from symjax_nnvm.ir.rules.size_symbols import is_open
 from symjax_nnvm.ops.nn import pooling as ops
 from symjax_nnvm.ops.nn.pooling import Windows
+from symjax_nnvm.pipeline import PLAIN
 
 _UNROLLED = 16
 """Up to this many elements a block is reduced by slices, one for each: on a CPU five times faster than reduce-window
@@ -238,10 +239,11 @@ def _reduce(x: Array, w: Windows, initial: float, function: Callable[[Array, Arr
         for i in reversed(range(len(w.axes))):
             x = _reduce_along(x, w.along(i), initial, function)
         return x
-    if math.prod(w.kernel) <= _UNROLLED:
+    is_small = math.prod(w.kernel) <= _UNROLLED
+    if is_small and platform != PLAIN:
         padded = reached(x, w, initial)
         return fold(w.kernel, lambda i, value: function(value, element(padded, w, i)), element(padded, w, 0), first=1)
-    if w.kernel == w.sizes and w.are_blocks:
+    if w.kernel == w.sizes and w.are_blocks and (function is lax.add or not is_small):
         if function is lax.add and platform == "cpu" and w.axes == tuple(range(1, x.ndim - 1)):
             return _sums_of_rows(x)
         reduction = jnp.max if function is lax.max else jnp.sum
