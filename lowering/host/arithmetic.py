@@ -256,8 +256,11 @@ def _convert(equation: Equation) -> Arrays:
     if not (is_floating(old) and new.kind in "iu"):
         return lambda x: np.asarray(x).astype(new)
     info = np.iinfo(new)
+    below, above = float(info.min) - 1, float(info.max) + 1
 
     def convert(x: Any) -> Any:
+        if x.size and x.min() > below and x.max() < above:  # no NaN either
+            return x.astype(new)
         wide = np.asarray(x, np.float64)
         inside = (wide > info.min) & (wide < info.max)
         limits = np.where(wide >= info.max, info.max, np.where(wide <= info.min, info.min, 0)).astype(new)
