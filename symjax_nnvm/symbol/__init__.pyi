@@ -2366,7 +2366,7 @@ def _scatter_set_nd(lhs: Symbol, rhs: Symbol | None = None, indices: Symbol | No
     - shape: tuple of int ≥ 1, required. shape of the result."""
 _npi_scatter_set_nd = _scatter_set_nd
 def _sg_mkldnn_conv(*data: Symbol, with_bn: bool = False, with_act: bool = False, with_sum: bool = False, with_postsum_act: bool = False, quantized: bool = False, min_calib_range: float | None = None, max_calib_range: float | None = None, with_relu: bool = ..., with_postsum_relu: bool = ..., name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """A convolution with what follows it in its subgraph: BatchNorm by its moving statistics, an activation, a sum, an activation. quantized: of 8-bit integers and their range, to such of the calibrated range, or to int32.
+    """A convolution with what follows it in its subgraph: BatchNorm by its moving statistics, an activation, a sum, an activation. Each filter has levels of its own, as in MXNet where there is one group. quantized: of 8-bit integers and their range, to such of the calibrated range, or to int32.
 
     - with_bn: boolean, optional, default=False. BatchNorm follows the convolution.
     - with_act: boolean, optional, default=False. an activation follows these.

@@ -329,7 +329,7 @@ for _name, _params, _fused, _quantized, _flops, _drawing, _doc in (
         lambda p, ins, outs: convolution_flops(p.convolution, ins[: 2 + (not p.convolution.no_bias)], outs),
         "convolution",
         "A convolution with what follows it in its subgraph: BatchNorm by its moving statistics, an activation, a sum, "
-        "an activation.",
+        "an activation. Each filter has levels of its own, as in MXNet where there is one group.",
     ),
     (
         "fully_connected",

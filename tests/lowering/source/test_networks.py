@@ -380,9 +380,9 @@ def strided() -> Any:
 AS_WRITTEN = (
     (chain(120), {"data": (2, 3)}, "    y = data\n    for _ in range(120):\n        y = block(y)\n    return y\n"),
     (
-        sym.Pooling(sym.Variable("data"), kernel=(2, 2), stride=(2, 2), pool_type="avg"),
+        sym.Pooling(sym.Variable("data"), kernel=(2, 2), stride=(2, 2), pool_type="avg", name="pool"),
         {"data": (1, 3, 2, 2)},
-        "pooling0 = jnp.mean(data, axis=(2, 3), keepdims=True)",
+        "pool = jnp.mean(data, axis=(2, 3), keepdims=True)",
     ),
     (normalized_loop(), {"data": (4, 2, 3), "init": (2, 3)}, "    if train:\n\n        def step(carry, item):"),
     (strided(), {"data": ("n", 3, "h", "w")}, "# (n, 3, (h - 1) // 2 // 2 // 2 + 1, "),
