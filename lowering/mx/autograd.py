@@ -152,18 +152,20 @@ def get_symbol(x: NDArray) -> Symbol:
         if isinstance(call.function, Function):
             name = type(call.function).__name__
             raise GradientError(f"The Function {name} cannot be turned into a symbol", fix="Use mx.operator.CustomOp.")
+        symbol = call.function.symbol if call.shown is None else call.shown
         values: dict[str, NodeEntry] = {}
-        for name, entry in zip(call.function.names, call.entries, strict=True):
+        origins = dict(zip(call.function.names, call.entries, strict=True))
+        for name, entry in ((name, origins[name]) for name in symbol.list_inputs()):
             if isinstance(entry, Leaf) and entry not in entries:
                 entries[entry] = variable("var")
             values[name] = variable("null") if entry is None else entries[entry]
         copies: dict[Node, Node] = {}
-        for node in post_order(call.function.symbol.outputs):
+        for node in post_order(symbol.outputs):
             if not node.is_variable:
                 inputs = [_moved(source, values, copies) for source in node.inputs]
                 copies[node] = Node(node.attrs.copy(), inputs)
                 copies[node].attrs.name = f"node_{next(numbers['node_'])}"
-        for i, output in enumerate(call.function.symbol.outputs):
+        for i, output in enumerate(symbol.outputs):
             entries[call, i] = _moved(output, values, copies)
     return as_symbol(Symbol([variable("var") if isinstance(x.entry, Leaf) else entries[x.entry]]))
 

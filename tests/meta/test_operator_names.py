@@ -45,6 +45,7 @@ NAMING = {
     "lowering/sharding/ctx_groups.py": f"{_BUILDS}: copies to another device",
     "lowering/mx/ndarray/__init__.py": _API,
     "lowering/mx/ndarray/array.py": f"{_API}: those of Python's operators on arrays",
+    "lowering/mx/ndarray/number_inputs.py": f"{_BUILDS}: operators of the numbers that others have as parameters",
     "lowering/mx/mixed_precision.py": f"{_BUILDS}: casts",
     "symjax_nnvm/surgery/amp_casts.py": "the casts that MXNet takes out of a network that it saves",
     "lowering/mx/gluon/loss.py": _LAYER,

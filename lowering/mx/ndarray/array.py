@@ -36,6 +36,7 @@ from lowering.mx.ndarray.cells import (
     reshaped,
     stored_of,
 )
+from lowering.mx.ndarray.number_inputs import FormOf, form_for
 from lowering.mx.ndarray.storage_types import check_storage
 from lowering.mx.tape import policy, recording
 from lowering.mx.tape.expressions import (
@@ -824,11 +825,17 @@ def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Conte
             _prepared[key] = prepared
             if prepared.numbered is not None:
                 _prepared[_without_numbers(key, kwargs)] = prepared
-    expression, numbered, is_list, storage, dialect, rows = prepared
+    expression, numbered, form_of, is_list, storage, dialect, rows = prepared
     for target in () if out is None else (out,) if isinstance(out, NDArray) else out:
         if isinstance(target, NDArray) and target.dialect != dialect:
             raise _of_other_dialect(function, target, "write to")
-    outputs = _run(expression, arrays, context, out, numbered, OF_DIALECT[dialect], rows)
+    shown = None
+    if form_of is not None and not (numbered is not None and _takes_any_number(arrays)):
+        form = form_of(arrays[0].shape, arrays[0].cell.dtype, context.device)
+        if form is not None:
+            shown, expression, numbered = expression.symbol, form.expression, None
+            arrays += [NDArray(new_cell(number, None), context) for number in form.numbers]
+    outputs = _run(expression, arrays, context, out, numbered, OF_DIALECT[dialect], rows, shown)
     if out is not None:
         return out
     if storage is not None:
@@ -888,12 +895,14 @@ Numbered = tuple[OfAnyNumber, list[Any]] | None
 class Prepared(NamedTuple):
     """What a call evaluates.
 
-    is_list: whether its result is a list. storage: the storage types of what it returns, None where all are "default".
-    dialect: of its results. rows: the numbers of a weight and a gradient, where the gradient's rows alone are updated.
+    form_of: what gives the expression with its numbers as inputs. is_list: whether its result is a list. storage: the
+    storage types of what it returns, None where all are "default". dialect: of its results. rows: the numbers of a
+    weight and a gradient, where the gradient's rows alone are updated.
     """
 
     expression: Expression
     numbered: Numbered
+    form_of: FormOf | None
     is_list: bool
     storage: list[str] | None
     dialect: str
@@ -975,8 +984,10 @@ def _prepare(
     storage, updated = infer_storage(symbol.outputs, storages), updates_rows(symbol.outputs, storages)
     rows = None if updated is None else (int(updated[0][1:]), int(updated[1][1:]))
     is_dense = all(array.stype == "default" for array in arrays)  # of others the number decides how results are stored
-    numbered = of_any_number(expression) if is_dense else None
-    return Prepared(expression, numbered, is_list, None if set(storage) == {"default"} else storage, dialect, rows)
+    numbered, form_of = (of_any_number(expression), form_for(expression)) if is_dense else (None, None)
+    return Prepared(
+        expression, numbered, form_of, is_list, None if set(storage) == {"default"} else storage, dialect, rows
+    )
 
 
 def _with_known_shape(built: Symbol) -> Symbol:
@@ -1056,16 +1067,17 @@ def _run(
     numbered: Numbered = None,
     array_class: Callable[..., NDArray] = NDArray,
     rows: tuple[int, int] | None = None,
+    shown: Symbol | None = None,
 ) -> list[NDArray]:
     """Return the outputs of an expression; out: arrays that they are written to, too. array_class: their class. rows:
-    as of Prepared. Raises CallError for those that do not fit."""
+    as of Prepared. shown: as of `Call`. Raises CallError for those that do not fit."""
     if out is None and not expression.program.aux_names:
-        return _evaluated(expression, arrays, context, numbered, array_class, rows)
+        return _evaluated(expression, arrays, context, numbered, array_class, rows, shown)
     targets = [] if out is None else [out] if isinstance(out, NDArray) else list(out)
     written = [target.cell for target in targets if isinstance(target, NDArray)]
     written += [arrays[int(name[1:])].cell for name in expression.program.aux_names]
     with writing(*written):
-        outputs = _evaluated(expression, arrays, context, numbered, array_class, rows)
+        outputs = _evaluated(expression, arrays, context, numbered, array_class, rows, shown)
         if out is not None:
             write_outputs(targets, outputs, out, draws=not arrays)
     return outputs
@@ -1078,6 +1090,7 @@ def _evaluated(
     numbered: Numbered,
     array_class: Callable[..., NDArray],
     rows: tuple[int, int] | None,
+    shown: Symbol | None,
 ) -> list[NDArray]:
     """Return the outputs of an expression, whose states are written, and which is recorded."""
     for i, number in expression.fixed:
@@ -1115,7 +1128,7 @@ def _evaluated(
         results = [array_class(like_jax(output, context).cell, context) for output in outputs]
     if any(origins):
         written = {name: arrays[int(name[1:])] for name in states}
-        recording.Call(expression, values, origins, key, outputs, written).made(results)
+        recording.Call(expression, values, origins, key, outputs, written, shown=shown).made(results)
     return results
 
 

@@ -140,7 +140,8 @@ class Call:
     function: what computed it, the same for the same calls of every step: a `Function` or a `ByPython`. values: of its
     inputs, in their order. entries: where each value came from, None for constants. drawn: what its random numbers were
     drawn from. outputs: their values. states: the arrays that it writes, by name. residuals: what the gradient reads
-    besides. number: which call it was. forgotten: it was differentiated, and cannot be again.
+    besides. shown: the symbol that was called, where another one computes the same. number: which call it was.
+    forgotten: it was differentiated, and cannot be again.
     """
 
     function: Any
@@ -150,6 +151,7 @@ class Call:
     outputs: Sequence[jax.Array]
     states: Mapping[str, Any] = field(default_factory=dict)
     residuals: Any = None
+    shown: Symbol | None = None
     number: int = field(default_factory=itertools.count().__next__)
     forgotten: bool = False
 
@@ -163,7 +165,7 @@ class Call:
         """Free what differentiating the call needs."""
         self.forgotten = True
         self.function, self.values, self.entries, self.outputs, self.states = None, (), (), (), {}
-        self.drawn = self.residuals = None
+        self.drawn = self.residuals = self.shown = None
 
 
 Entry = Leaf | tuple[Call, int]
