@@ -36,14 +36,12 @@ from lowering.mx.ndarray.cells import (
     reshaped,
     stored_of,
 )
-from lowering.mx.ndarray.number_inputs import FormOf, form_for
+from lowering.mx.ndarray.number_inputs import FormOf, OfAnyNumber, form_for, of_any_number
 from lowering.mx.ndarray.storage_types import check_storage
 from lowering.mx.tape import policy, recording
 from lowering.mx.tape.expressions import (
     Expression,
-    OfAnyNumber,
     evaluate,
-    of_any_number,
     shared_expression,
     variable_name,
 )

@@ -1,12 +1,14 @@
-"""Operators of one array whose numbers become inputs, so that calls with other numbers run one program.
+"""Operators whose numbers are no constants of programs, so that calls with other numbers run the same one.
 
-A slice becomes `take` of its indices, `clip` a minimum of a maximum, an operator with a scalar that of two arrays. The
-first numbers of an operator stay parameters: a network has few, and their programs are faster.
+Where nothing is recorded, rules that can take numbers as arrays (`OfAnyNumber`). Where something is, the numbers become
+inputs (`Form`): a slice becomes `take` of its indices, `clip` a minimum of a maximum, an operator with a scalar that of
+two arrays. The first numbers of an operator stay parameters: a network has few, and their programs are faster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from math import isfinite
 from typing import Any, NamedTuple
@@ -16,13 +18,67 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.core.python_calls import is_called_back
+from lowering.core.rules import FLowering
 from lowering.host.placed import placed
 from lowering.mx.tape import policy
-from lowering.mx.tape.expressions import Expression, shared_expression, variable_name
+from lowering.mx.tape.expressions import Expression, first_of_equal, is_wide, shared_expression, variable_name
+from lowering.mx.tape.recording import Arrays
+from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ops.shape.slice import axis_piece, kept_indices
+from symjax_nnvm.pipeline import Options
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol import function_named
 from symjax_nnvm.symbol.symbol import Symbol
+
+
+class OfAnyNumber(Expression):
+    """An expression of one operator with some parameters as arguments: a change of such a parameter, for example the
+    learning rate, compiles nothing anew. It has no gradients: the numbers are not in its graph."""
+
+    def __init__(self, expression: Expression, changing: tuple[str, ...]):
+        super().__init__(expression.symbol, expression.is_train, expression.platform, changing)
+        self.changing = changing
+
+    def outputs(self, values: Sequence[jax.Array], numbers: Sequence[Any]) -> tuple[list[jax.Array], Arrays]:
+        """(outputs, new states by name) for the values of the variables in their order, and the parameters."""
+        if not is_called_back():  # Python that a program waits for may not use such arrays
+            wide = is_wide()
+            numbers = [_array_of(number, wide) if number else number for number in numbers]  # -0.0 equals 0.0
+        return self.forward(values, numbers)
+
+    def _forward_for(self, platform: str) -> Any:
+        options = Options(is_train=self.is_train, platform=platform)
+        program = self.programs.as_given(options)  # stages would read the numbers
+        (step,) = program.steps
+
+        def forward(values: Sequence[jax.Array], numbers: Sequence[Any]) -> tuple[list[jax.Array], Arrays]:
+            named = dict(zip(self.names, values, strict=True))
+            states = {name: named.pop(name) for name in program.aux_names}
+            params = type(step.params)(**{**vars(step.params), **dict(zip(self.changing, numbers, strict=True))})
+            env = program.environment(program.bind(named, states))
+            program.run_steps([replace(step, params=params)], env, None)
+            return program.collect(env)
+
+        return forward
+
+
+@lru_cache(policy.KEPT_NUMBERS, typed=True)
+def _array_of(number: Any, wide: bool) -> jax.Array:
+    """Return a number as an array, which a compiled function takes faster. wide: whether JAX is in its 64-bit mode."""
+    with jax.ensure_compile_time_eval():
+        return jnp.asarray(number)
+
+
+def of_any_number(expression: Expression) -> tuple[OfAnyNumber, list[Any]] | None:
+    """What computes an expression for any numbers, the same for all that differ in these alone, and its numbers; None
+    where no rule takes a number as an array."""
+    operators = [node for node in post_order(expression.symbol.outputs) if not node.is_variable]
+    rule = FLowering.get(operators[0].op) if len(operators) == 1 else None
+    params = {} if rule is None else vars(operators[0].attrs.parsed)
+    changing = () if rule is None else tuple(name for name in rule.changing if name in params)
+    if not changing:
+        return None
+    return first_of_equal(OfAnyNumber(expression, changing)), [params[name] for name in changing]
 
 
 class Form(NamedTuple):

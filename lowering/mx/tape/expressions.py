@@ -7,19 +7,17 @@ for all shapes. It is the program of any symbol (`lowering/core/cache.py`): oper
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from math import prod
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
 from lowering.core.program import Program
-from lowering.core.python_calls import is_called_back, is_python
+from lowering.core.python_calls import is_python
 from lowering.core.rules import FLowering
 from lowering.host.numpy_keys import as_key
 from lowering.host.open_sizes import OpenTraces
@@ -29,7 +27,7 @@ from lowering.initializer.initializer_base import counts_elements
 from lowering.mx.keys import next_words
 from lowering.mx.tape import policy
 from lowering.mx.tape.recording import Arrays, Call, Function, Given
-from lowering.xla.program_bound import jitted
+from lowering.xla.program_bound import Kept, jitted
 from symjax_nnvm.errors import CallError, listed
 from symjax_nnvm.inspect.fixed_inputs import fixed_inputs
 from symjax_nnvm.ir.attributes import FDraws, FInference
@@ -47,8 +45,8 @@ def is_wide() -> bool:
 class Expression(Function):
     """A symbol over the variables a0, a1, …, for training or inference, on a platform.
 
-    names: its variables, in the order of `list_inputs()`. changing: parameters that do not distinguish it. Equal by
-    what they compute.
+    names: its variables, in the order of `list_inputs()`. changing: parameters that do not distinguish it. account:
+    counts what its programs keep, but for what they were compiled to. Equal by what they compute.
     """
 
     functions = None
@@ -61,6 +59,7 @@ class Expression(Function):
         self.calls_python = any(map(is_python, nodes))
         self._key = (self.is_train, platform, changing, _structure(symbol, changing))
         self._backwards: dict[tuple[str, ...], tuple[Any, GradientProgram]] = {}
+        self.account = Kept(self)
 
     @property
     def family(self) -> Expression:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -79,8 +78,15 @@ class Expression(Function):
 
     @cached_property
     def programs(self) -> Programs:
-        """The programs of this expression."""
+        """The programs of this expression, which count among those that are kept."""
+        self.account.grow(policy.BYTES_OF_GRAPHS)
         return Programs(self.symbol, mixes_dtypes=False)
+
+    def forget(self, _: Any) -> None:
+        """Let go of all programs; the next call makes new ones."""
+        for name in ("programs", "program", "forward"):
+            vars(self).pop(name, None)
+        self._backwards = {}
 
     @cached_property
     def forward(self) -> Any:
@@ -112,7 +118,7 @@ class Expression(Function):
         if shape is None or not sizes or len(self.symbol.outputs) > 1:
             return None
         longer = Symbol.create_functor(node.op, {**node.attrs.dict, "shape": f"({sizes[0]},)"})
-        return _shared(Expression(longer(), self.is_train, self.platform)), shape
+        return first_of_equal(Expression(longer(), self.is_train, self.platform)), shape
 
     @cached_property
     def program(self) -> Program:
@@ -196,56 +202,6 @@ class Expression(Function):
         return isinstance(other, Expression) and self._key == other._key
 
 
-class OfAnyNumber(Expression):
-    """An expression of one operator with some parameters as arguments: a change of such a parameter, for example the
-    learning rate, compiles nothing anew. It has no gradients: the numbers are not in its graph."""
-
-    def __init__(self, expression: Expression, changing: tuple[str, ...]):
-        super().__init__(expression.symbol, expression.is_train, expression.platform, changing)
-        self.changing = changing
-
-    def outputs(self, values: Sequence[jax.Array], numbers: Sequence[Any]) -> tuple[list[jax.Array], Arrays]:
-        """(outputs, new states by name) for the values of the variables in their order, and the parameters."""
-        if not is_called_back():  # Python that a program waits for may not use such arrays
-            wide = is_wide()
-            numbers = [_array_of(number, wide) if number else number for number in numbers]  # -0.0 equals 0.0
-        return self.forward(values, numbers)
-
-    def _forward_for(self, platform: str) -> Any:
-        options = Options(is_train=self.is_train, platform=platform)
-        program = self.programs.as_given(options)  # stages would read the numbers
-        (step,) = program.steps
-
-        def forward(values: Sequence[jax.Array], numbers: Sequence[Any]) -> tuple[list[jax.Array], Arrays]:
-            named = dict(zip(self.names, values, strict=True))
-            states = {name: named.pop(name) for name in program.aux_names}
-            params = type(step.params)(**{**vars(step.params), **dict(zip(self.changing, numbers, strict=True))})
-            env = program.environment(program.bind(named, states))
-            program.run_steps([replace(step, params=params)], env, None)
-            return program.collect(env)
-
-        return forward
-
-
-@lru_cache(policy.KEPT_NUMBERS, typed=True)
-def _array_of(number: Any, wide: bool) -> jax.Array:
-    """Return a number as an array, which a compiled function takes faster. wide: whether JAX is in its 64-bit mode."""
-    with jax.ensure_compile_time_eval():
-        return jnp.asarray(number)
-
-
-def of_any_number(expression: Expression) -> tuple[OfAnyNumber, list[Any]] | None:
-    """What computes an expression for any numbers, the same for all that differ in these alone, and its numbers; None
-    where no rule takes a number as an array."""
-    operators = [node for node in post_order(expression.symbol.outputs) if not node.is_variable]
-    rule = FLowering.get(operators[0].op) if len(operators) == 1 else None
-    params = {} if rule is None else vars(operators[0].attrs.parsed)
-    changing = () if rule is None else tuple(name for name in rule.changing if name in params)
-    if not changing:
-        return None
-    return _shared(OfAnyNumber(expression, changing)), [params[name] for name in changing]
-
-
 def _differs_in_training(node: Node) -> bool:
     """Return whether a node's operator may do something else in training than in inference."""
     rule = FLowering.get(node.op)
@@ -271,7 +227,7 @@ def _structure(symbol: Symbol, without: Collection[str] = ()) -> tuple[Any, ...]
     return rows, tuple((number[entry.node], entry.index) for entry in symbol.outputs)
 
 
-_shared: Any = lru_cache(policy.KEPT_EXPRESSIONS)(lambda expression: expression)
+first_of_equal: Any = lru_cache(policy.KEPT_EXPRESSIONS)(lambda expression: expression)
 """Returns the first of all equal expressions."""
 
 
@@ -282,7 +238,7 @@ def shared_expression(symbol: Symbol, count: int, is_train: bool, platform: str)
     """
     expression = Expression(symbol, is_train, platform)
     if not expression.calls_python:  # each call of a CustomOp has one of its own, as in MXNet
-        expression = _shared(expression)
+        expression = first_of_equal(expression)
     names = {variable_name(i) for i in range(count)}
     missing = [name for name in expression.names if name not in names]
     if missing:
@@ -303,6 +259,7 @@ def variable_name(number: int) -> str:
 def evaluate(expression: Expression, values: Sequence[jax.Array]) -> tuple[list[jax.Array], Arrays, Any]:
     """(outputs, new states by name, the words of the key that was used) of an expression for the values of its
     variables."""
+    expression.account.use()
     key = next_words() if expression.program.needs_key else None
     if expression.longer is None or not counts_elements(key):
         return *expression.forward(values, key), key

@@ -52,6 +52,9 @@ program. A slice that is recorded at a new place takes 2.4 ms as an input, 7 to 
 KEPT_EXPRESSIONS = 4096
 """The number of different expressions, and of calls, that keep their compiled functions."""
 
+BYTES_OF_GRAPHS = 40_000
+"""What an expression keeps whose programs are made: graphs, plans and names. It counts in the bound of all programs."""
+
 KEPT_TAPES = 256
 """The number of tapes that keep their programs, and of kinds of calls whose functions a block keeps. All programs
 together have a bound in bytes (`lowering/xla/program_bound.py`)."""

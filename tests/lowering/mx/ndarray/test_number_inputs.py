@@ -83,3 +83,14 @@ def test_the_first_numbers_of_an_operator_are_parameters(name: str, monkeypatch:
     assert len({*functions}) == 3
     assert functions[0] == functions[-1]
     assert functions[2] == functions[3]
+
+
+def test_the_graphs_of_an_operator_count_and_come_again():
+    (values, _, function), (again, *_) = (recorded(CALLS["hypot"], "float32", 1) for _ in range(2))
+    assert function.account.bytes == policy.BYTES_OF_GRAPHS
+    function.account.forget()
+    assert "programs" not in vars(function)
+    forgotten, *_ = recorded(CALLS["hypot"], "float32", 1)
+    assert function.account.bytes == policy.BYTES_OF_GRAPHS
+    np.testing.assert_array_equal(forgotten, values)
+    np.testing.assert_array_equal(again, values)
