@@ -4,7 +4,8 @@ The quick tests run once and coverage.py records which of them run which line (`
 copy of the project with one operator or number changed in one expression of the two packages. It is killed when one of
 the quick tests that run its line fails, or one of the other tests of its module (`tests_of`). Survivors are printed
 with file and line: some change nothing that can be seen; the others want a test. What the tests do not end in time is
-told apart. The same seed draws the same mutants, as long as the sources are the same.
+told apart. The same seed draws the same mutants, as long as the sources are the same; `--of FILE` tries those of an
+earlier run again that are still there.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import chain, islice
@@ -151,8 +152,8 @@ _ENDS = re.compile(r"(@\w+)?\|\w+$")
 
 def tests_of(file: str) -> list[list[str]]:
     """What pytest is given for a module besides the quick tests, in turn: of an operator's file its cases, or those of
-    its folder; the files of tests that import it, have its name, or read it by its path, those of its name first, and
-    where there are none those of the two nearest folders that mirror its own."""
+    its folder; the files of tests that import it, have its name, or read it by its path, those of its name first; the
+    others of the nearest folder that mirrors its own, and where none imports it of the two nearest."""
     parts, stem = Path(file).parts, Path(file).stem
     asked: list[list[str]] = []
     if "ops" in parts:
@@ -169,8 +170,9 @@ def tests_of(file: str) -> list[list[str]]:
     own_package = parts[1:-1] if parts[0] == "symjax_nnvm" else parts[:-1]
     mirrors = [Path("tests", *own_package[:depth]) for depth in range(len(own_package), 0, -1)]
     beside = ([test for test in _texts() if Path(test).parent == folder] for folder in mirrors)
-    found = found or [*chain.from_iterable(islice(filter(None, beside), 2))]
-    return [*asked, *([[*found, "-m", "not quick"]] if found else [])]
+    near = [*chain.from_iterable(islice(filter(None, beside), 1 if found else 2))]
+    others = [test for test in near if test not in found]
+    return [*asked, *([*tests, "-m", "not quick"] for tests in (found, others) if tests)]
 
 
 def fate(mutant: Mutant, place: Path, quick: QuickTests, seconds: float) -> tuple[str, str]:
@@ -222,10 +224,26 @@ def copy_of_the_project(place: Path) -> Path:
     return place
 
 
+def drawn_before(earlier: Path, everything: Sequence[Mutant]) -> list[Mutant]:
+    """The mutants of an earlier run that are still there, at the same place or as the only ones of their text."""
+    found: list[Mutant] = []
+    for line in earlier.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        before = Mutant(**{name: row[name] for name in Mutant._fields})
+        alike = [m for m in everything if (m.file, m.before, m.after) == (before.file, before.before, before.after)]
+        same = [before] if before in alike else alike
+        if len(same) == 1:
+            found += same
+        else:
+            print(f"{before.file}:{before.line}  {before.before}  is not there any more")
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--of", type=Path, help="a file that an earlier run wrote: its mutants instead of drawn ones")
     parser.add_argument("--seconds", type=float, default=600, help="for the tests of one mutant")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--recorded", type=Path, help="which test runs which line, of an earlier run of these sources")
@@ -233,8 +251,11 @@ def main() -> None:
     options = parser.parse_args()
     files = [p.relative_to(ROOT).as_posix() for package in PACKAGES for p in sorted((ROOT / package).rglob("*.py"))]
     everything = [mutant for file in files for mutant in mutants_of(file)]
-    drawn = random.Random(options.seed).sample(everything, options.count)
-    print(f"{len(everything):,} mutants in {len(files)} files; {options.count} of them, seed {options.seed}")
+    if options.of is None:
+        drawn = random.Random(options.seed).sample(everything, options.count)
+        print(f"{len(everything):,} mutants in {len(files)} files; {options.count} of them, seed {options.seed}")
+    else:
+        drawn = drawn_before(options.of, everything)
     fates: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         places = [copy_of_the_project(Path(folder) / str(i)) for i in range(options.workers)]
