@@ -79,7 +79,9 @@ def test_a_deconvolution_does_the_work_of_its_convolution():
 def test_recurrent_layers_multiply_every_weight_at_every_step(mode: Literal["rnn_tanh", "gru", "lstm"], gates: int):
     net = sym.RNN(X, sym.Variable("parameters"), state_size=6, num_layers=2, bidirectional=True, mode=mode, name="rnn")
     layers = [6 * (4 + 6), 6 * (12 + 6)]  # input to hidden and hidden to hidden, of both layers
-    assert counted(net, x=(7, 3, 4)).macs == 7 * 3 * 2 * gates * sum(layers)
+    flops = counted(net, x=(7, 3, 4))
+    assert flops.macs == 7 * 3 * 2 * gates * sum(layers)
+    assert flops.other == 7 * 3 * 2 * 2 * 6 * (3 if gates == 1 else 4 * gates)
 
 
 def test_attention_counts_scores_and_mixtures():

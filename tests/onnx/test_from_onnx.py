@@ -252,6 +252,8 @@ OLD = {
     "top_k": (10, [node("TopK", "x k", "y i", axis=1)], (2, 5), {"k": np.asarray([2], np.int64)}),
     "batch_norm": (8, [node("BatchNormalization", "x g g m v")], (2, 3, 4),
                    {"g": floats(3), "m": floats(3), "v": floats(3) ** 2 + 0.1}),
+    "col2im": (18, [node("Col2Im", "x s b")], (2, 4, 9),
+               {"s": np.asarray([4, 4], np.int64), "b": np.asarray([2, 2], np.int64)}),
     "one_hot": (9, [node("Cast", "x", "i", to=7), node("OneHot", "i d v", axis=1)], (2, 3),
                 {"d": np.asarray(4, np.int64), "v": np.asarray([-1, 2], np.float32)}),
 }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
+from typing import Any
 
 import jax
 import numpy as np
@@ -144,6 +145,10 @@ def test_branches_must_agree():
     x = sym.Variable("x")
     with pytest.raises(SymbolValueError, match="Number of outputs differs"):
         sym.contrib.cond(x, lambda: [x, x], lambda: x)
+    conditions: list[Any] = [sym.Group([x, x]), True]
+    for condition in conditions:
+        with pytest.raises(SymbolValueError, match="a single output"):
+            sym.contrib.cond(condition, lambda: x, lambda: x)
     with pytest.raises(InferenceError, match="_cond"):
         sym.contrib.cond(x, lambda: sym.ones((2,)) * x, lambda: sym.ones((3,))).infer_shape(x=(2,))
 
