@@ -4,7 +4,7 @@
     python benchmarks/serving.py threads MODELS [--onnxruntime PYTHON] [--only mobilenet,resnet50] [--rounds 7]
     python benchmarks/serving.py streams MODELS [--networks mobilenet_v2:16 resnet50:2] [--rounds 12]
     python benchmarks/serving.py stages MODELS [--networks resnet50:1 mobilenet:1] [--rounds 15]
-    python benchmarks/serving.py starts PREFIX [--epoch 0] [--shape 1 3 224 224]
+    python benchmarks/serving.py starts MODELS [--networks resnet50] [--rounds 5] [--warm] [--frozen]
 
 MODELS is the folder of `zoo.py --models`. All that is compared takes turns.
 """
@@ -12,6 +12,7 @@ MODELS is the folder of `zoo.py --models`. All that is compared takes turns.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import re
@@ -41,7 +42,7 @@ from benchmarks.contenders import (
     take_turns,
     with_all_cores,
 )
-from benchmarks.networks import Row, chosen, files, inputs
+from benchmarks.networks import NETWORKS, Row, chosen, files, inputs
 from benchmarks.worker import REQUESTS
 
 ROOT = Path(__file__).parents[1]
@@ -249,16 +250,21 @@ def stages(models: str, networks: tuple[str, ...] = ("resnet50:1", "mobilenet:1"
 
 # -- starts ------------------------------------------------------------------------------------------------------------
 
+WAYS = ("from files, first", "from files, cached", "saved, cached")
 
-def start(source: str, epoch: str, shape: tuple[int, ...], save: str) -> dict[str, tuple[float, float]]:
-    """A start's seconds by phase. epoch: "" for a folder; save: a folder to write, or ""."""
-    times: dict[str, tuple[float, float]] = {}
-    clocks = [time.perf_counter(), time.process_time()]
+
+def start(source: str, epoch: str, shape: tuple[int, ...], warm: bool, frozen: bool, save: str) -> dict[str, float]:
+    """Return the processor seconds of a start, of all threads, by phase.
+
+    epoch: "" for a folder; warm: `warm` compiles before the first call; frozen: the application calls `gc.freeze()`
+    after its imports; save: a folder to write, or "".
+    """
+    times: dict[str, float] = {}
+    clock = [time.process_time()]
 
     def done(phase: str) -> None:
-        now = [time.perf_counter(), time.process_time()]
-        times[phase] = (now[0] - clocks[0], now[1] - clocks[1])
-        clocks[:] = now
+        now = time.process_time()
+        times[phase], clock[0] = now - clock[0], now
 
     import jax
 
@@ -266,35 +272,59 @@ def start(source: str, epoch: str, shape: tuple[int, ...], save: str) -> dict[st
     import lowering
 
     lowering.keep_memory()
+    if frozen:
+        gc.freeze()
     done("import lowering")
     predict = lowering.Predictor.load(source, int(epoch)) if epoch else lowering.Predictor.load(source)
     done("load")
-    predict.warm(data=shape)
-    done("warm")
+    if warm:
+        predict.warm(data=shape)
+        done("warm")
     jax.block_until_ready(predict(data=np.zeros(shape, "float32")))
-    done("predict")
+    done("first call")
+    times["after imports"] = sum(list(times.values())[2:])
     if save:
         predict.save(save)
     return times
 
 
-def starts(prefix: str, epoch: str = "0", shape: tuple[int, ...] = (1, 3, 224, 224)) -> None:
-    """Print the time from a fresh process to a network's first outputs: wall clock and, in brackets, all threads'.
+def starts(
+    models: str,
+    networks: tuple[str, ...] = ("resnet50", "mobilenet", "transformer4"),
+    rounds: int = 5,
+    warm: bool = False,
+    frozen: bool = False,
+) -> None:
+    """Print the processor time from a fresh process to a network's first outputs, medians of processes that take turns.
 
-    from files: the checkpoint is read, folded, traced and compiled; saved, compiled anew: what `Predictor.save` wrote
-    is read, and XLA compiles it; saved, and kept: JAX's compilation cache has it, too.
+    from files, first: no process has compiled anything; cached: JAX's compilation cache is on, and an earlier process
+    filled it; saved: what `Predictor.save` wrote is read. --warm: `warm` compiles fully before the first call.
+    --frozen: the application calls `gc.freeze()` after its imports.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        saved, cache = f"{folder}/saved", f"{folder}/cache"
-        kept = {"JAX_COMPILATION_CACHE_DIR": cache, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-        found = {"from files": fresh(start, prefix, epoch, shape, saved)}
-        found["saved, compiled anew"] = fresh(start, saved, "", shape, "", environment=kept)
-        found["saved, and kept"] = fresh(start, saved, "", shape, "", environment=kept)
-    lines = []
-    for name, times in found.items():
-        sums = [sum(each) for each in zip(*times.values(), strict=True)]
-        lines.append([name, *(f"{wall:.2f} ({cpu:.2f})" for wall, cpu in (*times.values(), sums))])
-    print_table(["start", *found["from files"], "sum"], lines)
+    lines, phases = [], []
+    for network in networks:
+        shape = NETWORKS[network].shape
+        with tempfile.TemporaryDirectory() as folder:
+            saved, cache = f"{folder}/saved", {"JAX_COMPILATION_CACHE_DIR": f"{folder}/cache"}
+            cache["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+            files_, one = (str(Path(models) / network), "0"), (shape, warm, frozen, "")
+            sources: dict[str, Any] = {
+                WAYS[0]: ((*files_, *one), {"JAX_COMPILATION_CACHE_DIR": ""}),
+                WAYS[1]: ((*files_, *one), cache),
+                WAYS[2]: ((saved, "", *one), cache),
+            }
+            fresh(start, *files_, shape, True, False, saved, environment=cache)
+            for arguments, environment in sources.values():
+                fresh(start, *arguments, environment=environment)
+            found: dict[str, list[dict[str, float]]] = {way: [] for way in sources}
+            for _ in range(rounds):
+                for way, (arguments, environment) in sources.items():
+                    found[way].append(fresh(start, *arguments, environment=environment))
+        for way, times in found.items():
+            medians_ = [f"{np.median([each[phase] for each in times]):.2f}" for phase in times[0]]
+            lines.append([network, way, *medians_])
+            phases = [*times[0]]
+    print_table(["network", "start", *phases], lines, left=2)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from lowering.host.evaluator import TURNS
+from lowering.xla.library_call import LIBRARY_CALLS
 from lowering.xla.program_bound import inner_programs
 
 _DENSE, _NAIVE, _ELEMENT = 0.1e-3, 6e-3, 1e-3
@@ -22,6 +23,8 @@ def excess_of_quick_calls(jaxpr: Any) -> float:
 
 def _excess(equation: Any) -> float:
     params, outs = equation.params, equation.outvars
+    if equation.primitive.name in LIBRARY_CALLS:
+        return 0.0
     if inner := inner_programs(equation):
         turns = params.get("length", TURNS if equation.primitive.name == "while" else 1)
         return turns * sum(map(excess_of_quick_calls, inner))

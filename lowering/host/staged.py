@@ -300,13 +300,10 @@ class Staged:
         traced = None if self._open is None else self._open.traced(self._function, args)
         traced = traced or trace(self._function, args)
         jaxpr = traced.closed.jaxpr
-        primitives = [*_primitives(jaxpr)]
-        few = self._few and _SLOWER.isdisjoint(primitives)
-        prices = {**_PRICES, "conv_general_dilated": _CONVOLUTION_OF_FEW} if few else _PRICES
-        price = _TO_COMPILE + _A_RESULT * len(jaxpr.outvars)
-        price += sum(prices.get(name, _AN_EQUATION) for name in primitives)
+        few = self._few and _SLOWER.isdisjoint(primitives_of(jaxpr))
+        price = price_of_compiling(jaxpr, few)
         if few:
-            price, signature.options = _OF_FEW * price, options_for("cpu", "few")
+            signature.options = options_for("cpu", "few")
         signature.excess = excess = excess_of_quick_calls(jaxpr)
         signature.is_large = any(math.prod(out.aval.shape) > _LARGE for out in jaxpr.outvars)
         accounts = [signature.account] if self._accounts is None else self._accounts
@@ -355,12 +352,21 @@ def _waited_for(compiled: Callable[..., Any]) -> Callable[..., Any]:
     return waited
 
 
-def _primitives(jaxpr: Any) -> Iterator[str]:
+def primitives_of(jaxpr: Any) -> Iterator[str]:
     """Yield the names of the primitives of equations, of inner programs too."""
     for equation in jaxpr.eqns:
         yield equation.primitive.name
         for inner in inner_programs(equation):
-            yield from _primitives(inner)
+            yield from primitives_of(inner)
+
+
+def price_of_compiling(jaxpr: Any, few: bool = False) -> float:
+    """Return the microseconds of processors that compiling a program takes, about. few: with the options of few
+    equations."""
+    prices = {**_PRICES, "conv_general_dilated": _CONVOLUTION_OF_FEW} if few else _PRICES
+    price = _TO_COMPILE + _A_RESULT * len(jaxpr.outvars)
+    price += sum(prices.get(name, _AN_EQUATION) for name in primitives_of(jaxpr))
+    return _OF_FEW * price if few else price
 
 
 class _Evaluated:

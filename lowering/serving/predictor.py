@@ -21,7 +21,7 @@ from lowering.core.cache import Programs
 from lowering.core.chosen_options import DATA_AXIS, chosen_options, first_options
 from lowering.core.inference import with_remedy
 from lowering.host.open_sizes import OpenTraces
-from lowering.host.staged import Staged, checked_effort
+from lowering.host.staged import Staged, checked_effort, chosen_effort, primitives_of
 from lowering.messages.arguments import (
     arrays_by_name,
     is_key,
@@ -35,12 +35,15 @@ from lowering.messages.migration_hints import with_migration_hints
 from lowering.serving.archive import Folder, Signature, read_folder, write_folder
 from lowering.serving.batches import predict_batches
 from lowering.serving.constant_store import ConstantStore
+from lowering.serving.full_later import FullLater
 from lowering.serving.onnx_session import OnnxPrograms
 from lowering.serving.plan import ServingPlan, served, serving_plan
 from lowering.sharding.placement import Rules, make_placement, on_device, put
 from lowering.xla import cpu_streams
-from lowering.xla.compile_options import Awaited, estimated, jit, tell_compiled
+from lowering.xla.compile_options import Awaited, estimated, jit, options_for, tell_compiled
 from lowering.xla.cpu_streams import Streams
+from lowering.xla.kept_programs import keeps_programs
+from lowering.xla.library_call import LIBRARY_CALLS
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import CallError, InferenceError, LoweringError, listed
 from symjax_nnvm.inspect.roles import label_variables
@@ -64,11 +67,15 @@ _WARM = Door("predict.warm", "shapes by name", "predict.warm(data=(1, 3, 224, 22
 
 
 class _Ready(NamedTuple):
-    """One signature: how it runs, the function that runs it, and the arrays that this takes besides the inputs."""
+    """One signature: how it runs, the function that runs it, and the arrays that this takes besides the inputs.
+
+    later: compiles it fully; None where it is.
+    """
 
     plan: ServingPlan
     executable: Callable[..., list[jax.Array]]
     held: dict[str, jax.Array]
+    later: FullLater[_Ready] | None = None
 
     def run(self, arrays: Arrays, key: jax.Array | None) -> list[jax.Array]:
         """Return the outputs. The arrays are a tuple, as JAX would sort a dict's names in each call."""
@@ -187,6 +194,7 @@ class Predictor:
         self._ready: Recent[tuple[Any, ...], _Ready | None] = Recent(keep)  # None: called, and not prepared yet
         self._making = threading.Lock()
         self._saved: Sequence[Signature] = ()
+        self._is_saved = False
         self._effort = checked_effort(effort)
         self._constants: dict[str, jax.Array] | None = None
         self._first: Staged | None = None
@@ -230,7 +238,7 @@ class Predictor:
         predictor_class: Any = cls
         own = {"platform": folder.options["platform"], "compute_dtype": folder.options["dtype"]}
         predictor = predictor_class(*folder.network, **own, **options)
-        predictor._first = None  # of what is saved nothing is computed again
+        predictor._first, predictor._is_saved = None, True  # of what is saved nothing is computed again
         predictor._saved = [one for one in folder.signatures if one.inputs.keys() == predictor._wanted]
         if predictor._placement.mesh is None:
             predictor._kept.saved = folder.values
@@ -255,7 +263,7 @@ class Predictor:
         path = path_text(path)
         called = [signature for signature, _ in self._ready.items()]
         for *inputs, key in called:
-            self._ready_for(dict(inputs), None if key is None else jax.random.key(0))
+            self._ready_for(dict(inputs), None if key is None else jax.random.key(0), quickly=True)
         with self._making:
             values = self._kept.computed if self._placement.mesh is None else {}
         options = {"platform": self._options.platform, "dtype": self._options.compute_dtype}
@@ -295,7 +303,7 @@ class Predictor:
         started = [] if self._first is None else self._first.ways()
         compiled = [
             f"{', '.join(f'{dtype}{list(shape)}' for _, (shape, dtype) in signature[:-1])}: "
-            f"{', '.join(filter(None, ('compiled', str(ready.plan))))}"
+            f"{', '.join(filter(None, (str(ready.later or 'compiled'), str(ready.plan))))}"
             for signature, ready in self._prepared_ones()
         ]
         return [*started, *compiled]
@@ -319,15 +327,21 @@ class Predictor:
         if others or not (key is None or is_key(key)):
             raise PREDICT.refusal((*(() if key is None else (key,)), *others), inputs)
         arrays, shapes = self._validated(inputs)
-        ready = self._ready.get(_signature_of(shapes, key))
+        signature = _signature_of(shapes, key)
+        ready = self._ready.get(signature)
+        if ready is None and self._first is None:
+            ready = self._ready_for(shapes, key, quickly=self._is_saved and chosen_effort(self._effort) != "full")
         if ready is not None:
+            if ready.later is not None:
+                effort = chosen_effort(self._effort)
+                if effort == "full" or (effort == "auto" and not ready.later.counts()):
+                    ready = self._ready_for(shapes, key)
             return ready.run(arrays, key)
-        if self._first is None:
-            return self._prepared(arrays, {}, key)
+        assert self._first is not None
         with self._in_own_names(shapes):
             outputs = self._first(arrays, self._first_constants(), key)
         with self._making:
-            self._ready.setdefault(_signature_of(shapes, key), None)
+            self._ready.setdefault(signature, None)
         return outputs
 
     def _first_constants(self) -> dict[str, jax.Array]:
@@ -453,18 +467,21 @@ class Predictor:
         """Return the signatures whose programs are there, with what runs them, the last used at the end."""
         return [(signature, ready) for signature, ready in self._ready.items() if ready is not None]
 
-    def _ready_for(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
-        """Return the signature of inputs of these shapes and dtypes; made by the first thread that needs it."""
+    def _ready_for(self, inputs: Inputs, key: jax.Array | None, quickly: bool = False) -> _Ready:
+        """Return the signature of inputs of these shapes and dtypes; made by the first thread that needs it. quickly:
+        it may be compiled quickly."""
         signature = _signature_of(inputs, key)
-        function = self._ready.get(signature)
-        if function is not None:
-            return function
+        ready = self._ready.get(signature)
+        if ready is not None and (quickly or ready.later is None):
+            return ready
         with self._making:
-            function = self._ready.get(signature)
-            if function is None:
+            ready = self._ready.get(signature)
+            if ready is None:
                 with self._in_own_names(inputs):
-                    function = self._ready[signature] = self._compiled(inputs, key)
-        return function
+                    ready = self._ready[signature] = self._compiled(inputs, key, quickly)
+            elif ready.later is not None and not quickly:
+                ready = self._ready[signature] = ready.later.compiles()
+        return ready
 
     @contextmanager
     def _in_own_names(self, inputs: Inputs) -> Iterator[None]:
@@ -482,8 +499,9 @@ class Predictor:
     def _plan_for(self, inputs: Inputs) -> ServingPlan:
         return serving_plan(self._programs, self._kept, self._options, inputs, self._one_core)
 
-    def _compiled(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
-        """Return the signature of inputs of these shapes and dtypes, compiled by its plan."""
+    def _compiled(self, inputs: Inputs, key: jax.Array | None, quickly: bool) -> _Ready:
+        """Return the signature of inputs of these shapes and dtypes, compiled by its plan. quickly: with little effort
+        where that is faster."""
         plan = self._plan_for(inputs)
         if self._by_onnx is not None:
             self._programs.forward(self._options).inference.of_variables({**inputs, **self._kept.kinds})
@@ -502,19 +520,37 @@ class Predictor:
         constant_avals = tuple(_aval(stream or aval.sharding, aval) for aval in constants.avals.values())
         program_avals = self._avals(inputs, plan.rows, stream), constant_avals, key if stream is None else None
         began = time.perf_counter()
-        lowered = jit(run, platform=self._options.platform).lower(*program_avals)
+        traced = jit(run, platform=self._options.platform).trace(*program_avals)
+        lowered, jaxpr = traced.lower(), traced.jaxpr.jaxpr
+        quickly = quickly and self._pays_quickly(jaxpr)
+        shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
+
+        def compiled(options: Mapping[str, str] | None) -> Awaited:
+            return Awaited(lowered.compile({**options} if options else None), lambda: estimated(self.symbol, shapes))
+
         with ThreadPoolExecutor(1) as beside, compiling():  # XLA compiles both at once
             making = beside.submit(constants.make)
-            shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
-            compiled = Awaited(lowered.compile(), lambda: estimated(self.symbol, shapes))
+            executable = compiled(options_for("cpu", "quick") if quickly else None)
             made = making.result()
-        arrays = {name: made[name] for name in names}
+        held = {name: made[name] for name in names}
         tell_compiled(self.symbol.name or "a predictor", began)
-        if stream is None:
-            return _Ready(plan, compiled, arrays)
-        return _Ready(
-            plan, Streams(compiled, [*arrays.values()], plan.rows, stream, self._placement.sharding()), arrays
-        )
+        if stream is not None:
+            executable = Streams(executable, [*held.values()], plan.rows, stream, self._placement.sharding())
+
+        def fully() -> _Ready:
+            began = time.perf_counter()
+            with compiling():
+                full = compiled(None)
+            tell_compiled(self.symbol.name or "a predictor", began)
+            return _Ready(plan, executable.by(full) if isinstance(executable, Streams) else full, held)
+
+        return _Ready(plan, executable, held, FullLater(jaxpr, fully) if quickly else None)
+
+    def _pays_quickly(self, jaxpr: Any) -> bool:
+        """Return whether a program that calls of a saved network begin with is compiled quickly: on a CPU, where JAX
+        does not keep the fully compiled one for the next start."""
+        may_be = self._platform == "cpu" and first_options(self._options) is not None
+        return may_be and not (keeps_programs() and LIBRARY_CALLS.isdisjoint(primitives_of(jaxpr)))
 
     def _avals(self, inputs: Inputs, rows: int | None, here: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:
         """Return shapes and dtypes of the inputs that a program takes. rows: of each stream; here: on its device."""

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
+from lowering.host.placed import copied_in_order
 from lowering.sharding.explicit_axes import auto_mesh
 from lowering.xla.platforms import device_of, kind_of
 from symjax_nnvm.errors import TrainingError, did_you_mean, listed
@@ -239,9 +240,9 @@ def declared_shardings(symbol: Symbol, mesh: Mesh) -> dict[str, PartitionSpec]:
 
 def put(value: Any, sharding: Sharding) -> jax.Array:
     """Return an array with this sharding that no caller can change, of one that is the same in every process.
-    `jax.device_put` may share the memory of a NumPy array, so it gets a copy; `jax.numpy.array` copies, too, but
-    compiles a program for each shape: 0.3 s of ResNet-50's."""
-    return place(value if isinstance(value, jax.Array) else np.array(value), sharding)
+    `jax.device_put` may share the memory of a NumPy array, so it gets a copy, which it takes over; `jax.numpy.array`
+    copies, too, but compiles a program for each shape: 0.3 s of ResNet-50's."""
+    return place(value if isinstance(value, jax.Array) else copied_in_order(np.asarray(value)), sharding)
 
 
 def place(value: Any, sharding: Sharding) -> jax.Array:

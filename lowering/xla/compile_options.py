@@ -205,8 +205,12 @@ class Jitted:
 
     def lower(self, *args: Any) -> jax.stages.Lowered:
         """Lower the function, as `jax.jit(...).lower` does."""
+        return self.trace(*args).lower()
+
+    def trace(self, *args: Any) -> jax.stages.Traced:
+        """Trace the function, as `jax.jit(...).trace` does."""
         try:
-            return self._compiling.lower(*args)
+            return self._compiling.trace(*args)
         except NNVMError as error:
             forget_note_of_jax(error)
             raise

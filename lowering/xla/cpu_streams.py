@@ -17,6 +17,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from functools import cache
 
 import jax
@@ -86,6 +87,12 @@ class Streams:
     ):
         self._executable, self._rows, self._here, self._home = executable, rows, stream, home
         self._held = tuple(jax.device_put(array, stream) for array in constants)
+
+    def by(self, executable: Callable[..., Sequence[jax.Array]]) -> Streams:
+        """Return the same streams, which run another executable."""
+        other = copy(self)
+        other._executable = executable
+        return other
 
     def __call__(self, inputs: Arrays, constants: Sequence[jax.Array], key: None) -> list[jax.Array]:
         """Return the outputs, when they are computed; the first part in the caller's thread."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -51,6 +52,12 @@ def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", _LEAST_SECONDS)
     os.environ[_VARIABLE] = str(path)
     return path
+
+
+def keeps_programs() -> bool:
+    """Return whether JAX keeps the programs that it compiles on the disk."""
+    config: Any = jax.config
+    return bool(config.jax_compilation_cache_dir and config.jax_enable_compilation_cache)
 
 
 def _forget_oldest(folder: Path) -> None:

@@ -18,7 +18,12 @@ from jax import Array
 
 from lowering.native.unpromised import call_primitive, is_zero
 
-__all__ = ["Multilinear", "exporting_calls", "library_call"]
+__all__ = ["LIBRARY_CALLS", "Multilinear", "exporting_calls", "library_call"]
+
+_CALL = "library_call"
+
+LIBRARY_CALLS = frozenset((_CALL, "ffi_call"))
+"""The names of the primitives that call a library: the one below, and JAX's, where the call is there in any case."""
 
 _exported: ContextVar[bool] = ContextVar("exported", default=False)
 
@@ -90,5 +95,5 @@ def _differentiated(primals: Sequence[Array], tangents: Sequence[Any], *, functi
 
 
 _bind = call_primitive(
-    "library_call", eager=_eager, abstract=_abstract, chosen=_chosen, mapped=_mapped, differentiated=_differentiated
+    _CALL, eager=_eager, abstract=_abstract, chosen=_chosen, mapped=_mapped, differentiated=_differentiated
 )

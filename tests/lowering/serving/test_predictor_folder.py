@@ -14,21 +14,24 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 import lowering
-from lowering.serving import archive
+from lowering.serving import archive, predictor
 from lowering.serving import constant_store as constants
 from lowering.serving.archive import MAX_BYTES, MAX_SIGNATURES, Folder, Signature, read_folder, write_folder
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import FileError, NNVMError, SymbolValueError
 from symjax_nnvm.mxnet.params_files import save_arrays
 from tests.fuzz.contract import check_message
+from tests.lowering.convolutions.test_onednn import needs_onednn
 
 _CHANGES = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "fcntl.flock")
 
@@ -406,6 +409,147 @@ def test_a_second_start_computes_nothing_again_and_compiles_nothing(tmp_path: Pa
         found.append(done.stdout.split())
     assert int(found[0][0]) > 0
     assert found[1] == ["0", found[0][1]]
+
+
+# -- calls that begin quickly ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """How each program was compiled, in order: "quick" or "full"."""
+    made: list[str] = []
+    compiles = jax.stages.Lowered.compile
+
+    def compile_(lowered: Any, options: Any = None) -> Any:
+        made.append("quick" if options else "full")
+        return compiles(lowered, options)
+
+    monkeypatch.setattr(jax.stages.Lowered, "compile", compile_)
+    return made
+
+
+def state_of(predict: lowering.Predictor) -> str:
+    """How its one signature runs."""
+    (line,) = predict.ways()
+    return line.removeprefix("float32[2, 3]: ")
+
+
+def test_calls_of_what_was_saved_are_compiled_fully_when_the_rule_says(served: Path, compilations: list[str]):
+    """By counts alone: what compiles in less than half a second begins with four quick calls."""
+    predict = lowering.Predictor.load(served, effort="auto")
+    for number in range(1, 5):
+        np.testing.assert_allclose(predict(data=X)[0], RIGHT, rtol=1e-5)
+        assert state_of(predict).startswith("compiled quickly; compiled when first calls have cost 0.0")
+        assert state_of(predict).endswith(f"now {25 * number}% of it")
+    assert compilations == ["quick"]
+    for _ in range(2):
+        np.testing.assert_allclose(predict(data=X)[0], RIGHT, rtol=1e-5)
+        assert state_of(predict) == "compiled"
+    assert compilations == ["quick", "full"]
+
+
+FULL = {
+    "warm": lambda predict: predict.warm(data=X.shape),
+    "batches": lambda predict: [*predict.batches([X])],
+    "effort": lambda predict: exec_in("full", predict),
+}
+
+
+def exec_in(word: str, predict: lowering.Predictor) -> None:
+    with lowering.effort(word):
+        predict(data=X)
+
+
+@pytest.mark.parametrize("way", FULL)
+@pytest.mark.parametrize("called", [False, True])
+def test_what_compiles_fully_at_once(way: str, called: bool, served: Path, compilations: list[str]):
+    """Also after a quick call."""
+    predict = lowering.Predictor.load(served)
+    with lowering.effort("auto"):
+        if called:
+            predict(data=X)
+        FULL[way](predict)
+        np.testing.assert_allclose(predict(data=X)[0], RIGHT, rtol=1e-5)
+    assert state_of(predict) == "compiled"
+    assert compilations == ["quick", "full"][not called :]
+
+
+def test_quick_effort_stays_quick_and_saving_compiles_no_more(served: Path, compilations: list[str]):
+    predict = lowering.Predictor.load(served, effort="quick")
+    for _ in range(8):
+        predict(data=X)
+    predict.save(served)
+    assert state_of(predict).startswith("compiled quickly")
+    assert compilations == ["quick"]
+    assert [{n: one.shape for n, one in each.items()} for each in predict.signatures] == [{"data": X.shape}]
+
+
+def test_threads_compile_each_program_once(served: Path, compilations: list[str]):
+    predict = lowering.Predictor.load(served, effort="auto")
+    with ThreadPoolExecutor(8) as threads:
+        for outputs in threads.map(lambda _: predict(data=X), range(64)):
+            np.testing.assert_allclose(outputs[0], RIGHT, rtol=1e-5)
+    assert compilations == ["quick", "full"]
+    assert state_of(predict) == "compiled"
+
+
+def test_a_signature_that_was_dropped_begins_anew(served: Path):
+    predict = lowering.Predictor.load(served, effort="auto", keep=1)
+    predict(data=X)
+    predict(data=X)
+    predict(data=X[:1])
+    predict(data=X)
+    assert state_of(predict).endswith("now 25% of it")
+
+
+def test_an_error_of_compiling_fully_reaches_the_caller_and_the_next_call_tries_again(
+    served: Path, monkeypatch: pytest.MonkeyPatch
+):
+    predict = lowering.Predictor.load(served, effort="auto")
+    for _ in range(4):
+        predict(data=X)
+
+    def fails(*_: Any) -> None:
+        raise jax.errors.JaxRuntimeError("INTERNAL: no such instruction")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(jax.stages.Lowered, "compile", fails)
+        with pytest.raises(jax.errors.JaxRuntimeError, match="no such instruction"):
+            predict(data=X)
+    np.testing.assert_allclose(predict(data=X)[0], RIGHT, rtol=1e-5)
+    assert state_of(predict) == "compiled"
+
+
+CONVOLUTION = sym.Convolution(sym.Variable("data"), kernel=(3, 3), pad=(1, 1), num_filter=64, no_bias=True, name="conv")
+
+
+@pytest.mark.slow("compiles")
+@pytest.mark.parametrize(
+    ("net", "shape", "weight_shape", "first"),
+    [
+        (NET, X.shape, (2, 3), "full"),
+        pytest.param(CONVOLUTION, (1, 64, 14, 14), (64, 64, 3, 3), "quick", marks=needs_onednn),
+    ],
+    ids=["xla alone", "library calls"],
+)
+def test_what_jaxs_cache_keeps_is_compiled_fully_at_once(
+    net: Any,
+    shape: Any,
+    weight_shape: Any,
+    first: str,
+    tmp_path: Path,
+    compilations: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    weights = np.random.default_rng(0).standard_normal(weight_shape).astype("float32")
+    predict = lowering.Predictor(net, {net.list_arguments()[1]: weights}).warm(data=shape)
+    right = np.asarray(predict(data=np.ones(shape, "float32"))[0])
+    predict.save(tmp_path)
+    monkeypatch.setattr(predictor, "keeps_programs", lambda: True)
+    compilations.clear()
+    outputs = lowering.Predictor.load(tmp_path, effort="auto")(data=np.ones(shape, "float32"))
+    assert compilations == [first]
+    np.testing.assert_allclose(outputs[0], right, rtol=1e-5, atol=1e-5 * np.abs(right).max())
 
 
 # -- members that are no plain files, and that change ------------------------------------------------------------------
