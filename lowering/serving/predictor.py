@@ -522,7 +522,7 @@ class Predictor:
         began = time.perf_counter()
         traced = jit(run, platform=self._options.platform).trace(*program_avals)
         lowered, jaxpr = traced.lower(), traced.jaxpr.jaxpr
-        quickly = quickly and self._pays_quickly(jaxpr)
+        quick = options_for("cpu", "quick") if quickly and self._pays_quickly(jaxpr) else None
         shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
 
         def compiled(options: Mapping[str, str] | None) -> Awaited:
@@ -530,7 +530,7 @@ class Predictor:
 
         with ThreadPoolExecutor(1) as beside, compiling():  # XLA compiles both at once
             making = beside.submit(constants.make)
-            executable = compiled(options_for("cpu", "quick") if quickly else None)
+            executable = compiled(quick)
             made = making.result()
         held = {name: made[name] for name in names}
         tell_compiled(self.symbol.name or "a predictor", began)
@@ -544,7 +544,7 @@ class Predictor:
             tell_compiled(self.symbol.name or "a predictor", began)
             return _Ready(plan, executable.by(full) if isinstance(executable, Streams) else full, held)
 
-        return _Ready(plan, executable, held, FullLater(jaxpr, fully) if quickly else None)
+        return _Ready(plan, executable, held, FullLater(jaxpr, fully) if quick else None)
 
     def _pays_quickly(self, jaxpr: Any) -> bool:
         """Return whether a program that calls of a saved network begin with is compiled quickly: on a CPU, where JAX

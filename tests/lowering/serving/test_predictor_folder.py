@@ -27,6 +27,7 @@ import lowering
 from lowering.serving import archive, predictor
 from lowering.serving import constant_store as constants
 from lowering.serving.archive import MAX_BYTES, MAX_SIGNATURES, Folder, Signature, read_folder, write_folder
+from lowering.xla.compile_options import options_for
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import FileError, NNVMError, SymbolValueError
 from symjax_nnvm.mxnet.params_files import save_arrays
@@ -419,10 +420,11 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """How each program was compiled, in order: "quick" or "full"."""
     made: list[str] = []
     compiles = jax.stages.Lowered.compile
+    assert options_for("cpu", "quick"), "which compiles a program to ask what XLA knows"
 
-    def compile_(lowered: Any, options: Any = None) -> Any:
-        made.append("quick" if options else "full")
-        return compiles(lowered, options)
+    def compile_(lowered: Any, compiler_options: Any = None) -> Any:
+        made.append("quick" if compiler_options else "full")
+        return compiles(lowered, compiler_options)
 
     monkeypatch.setattr(jax.stages.Lowered, "compile", compile_)
     return made
@@ -491,6 +493,16 @@ def test_threads_compile_each_program_once(served: Path, compilations: list[str]
             np.testing.assert_allclose(outputs[0], RIGHT, rtol=1e-5)
     assert compilations == ["quick", "full"]
     assert state_of(predict) == "compiled"
+
+
+def test_a_jaxlib_without_the_options_compiles_fully_at_once(
+    served: Path, compilations: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(predictor, "options_for", lambda *_: None)
+    predict = lowering.Predictor.load(served, effort="auto")
+    for _ in range(6):
+        np.testing.assert_allclose(predict(data=X)[0], RIGHT, rtol=1e-5)
+    assert compilations == ["full"]
 
 
 def test_a_signature_that_was_dropped_begins_anew(served: Path):
