@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from math import isfinite
+from math import isfinite, prod
 from typing import Any, NamedTuple
 
 import jax
@@ -23,6 +23,7 @@ from lowering.host.placed import placed
 from lowering.mx.tape import policy
 from lowering.mx.tape.expressions import Expression, first_of_equal, is_wide, shared_expression, variable_name
 from lowering.mx.tape.recording import Arrays
+from symjax_nnvm.errors import ParamError
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ops.shape.slice import axis_piece, kept_indices
 from symjax_nnvm.pipeline import Options
@@ -151,16 +152,21 @@ def _number(number: float, dtype: np.dtype) -> np.ndarray:
 
 def _slice(name: str, p: Any, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Symbol, list[np.ndarray]] | None:
     if name == "slice_axis":
-        axis = p.axis % len(shape) if -len(shape) <= p.axis < len(shape) else None
-        if axis is None:
+        if not -len(shape) <= p.axis < len(shape):
             return None
-        ranges = {axis: range(*axis_piece(p, shape[axis]).indices(shape[axis]))}
+        axis = p.axis % len(shape)
+        try:
+            ranges = {axis: range(*axis_piece(p, shape[axis]).indices(shape[axis]))}
+        except ParamError:
+            return None
     elif len(p.begin) <= len(shape):
         ranges = {axis: kept_indices(p, axis, length) for axis, length in enumerate(shape)}
     else:
         return None
     cut = {axis: indices for axis, indices in ranges.items() if indices != range(shape[axis])}
     if not cut or not all(cut.values()):
+        return None
+    if prod(len(ranges.get(axis, range(length))) for axis, length in enumerate(shape)) > policy.LARGEST_TAKEN:
         return None
     return _of_slice(tuple(cut)), [np.asarray(indices, np.int32) for indices in cut.values()]
 

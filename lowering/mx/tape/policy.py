@@ -49,6 +49,10 @@ NUMBERS_AS_PARAMETERS = 8
 program. A slice that is recorded at a new place takes 2.4 ms as an input, 7 to 10 as a parameter; at one that was met
 0.7 to 1.0 ms both ways. Compiled, a constant is faster: a network has few."""
 
+LARGEST_TAKEN = 1 << 17
+"""The most elements of a slice whose indices are inputs: its gradient adds element by element. A slice of new length
+of 1e5, 3e5 and 4e6 numbers: 18, 58 and 550 ms so, 23, 27 and 29 ms with its places as parameters."""
+
 KEPT_EXPRESSIONS = 4096
 """The number of different expressions, and of calls, that keep their compiled functions."""
 

@@ -11,6 +11,7 @@ import pytest
 
 from lowering.mx import autograd, nd
 from lowering.mx.tape import policy
+from symjax_nnvm.errors import NNVMError
 from symjax_nnvm.recent import Recent
 
 ARRAY, NUMBER_INPUTS = (import_module(f"lowering.mx.ndarray.{name}") for name in ("array", "number_inputs"))
@@ -83,6 +84,38 @@ def test_the_first_numbers_of_an_operator_are_parameters(name: str, monkeypatch:
     assert len({*functions}) == 3
     assert functions[0] == functions[-1]
     assert functions[2] == functions[3]
+
+
+WRONG: dict[str, Callable[[Any], Any]] = {
+    "too long": lambda x: nd.slice_axis(x, axis=0, begin=3, end=9),
+    "too early": lambda x: nd.slice_axis(x, axis=1, begin=-9, end=2),
+    "empty": lambda x: nd.slice_axis(x, axis=0, begin=2, end=2),
+    "no axis": lambda x: nd.slice_axis(x, axis=3, begin=0, end=1),
+    "too many": lambda x: nd.slice(x, begin=(0, 0, 0), end=(1, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_are_those_of_parameters(name: str, monkeypatch: pytest.MonkeyPatch):
+    errors = []
+    for most in (100, 0):
+        monkeypatch.setattr(ARRAY, "_prepared", Recent(100))
+        monkeypatch.setattr(NUMBER_INPUTS, "_numbers", Recent(100))
+        monkeypatch.setattr(policy, "NUMBERS_AS_PARAMETERS", most)
+        with pytest.raises(NNVMError) as caught:
+            WRONG[name](nd.zeros((6, 7)))
+        errors.append((caught.type, str(caught.value)))
+    assert errors[0] == errors[1]
+
+
+def test_places_of_large_slices_stay_parameters(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ARRAY, "_prepared", Recent(100))
+    monkeypatch.setattr(policy, "NUMBERS_AS_PARAMETERS", 0)
+    operators = []
+    for most in (14, 13):
+        monkeypatch.setattr(policy, "LARGEST_TAKEN", most)
+        operators.append(recorded(CALLS["rows"], "float32", 1)[2].operator)
+    assert operators == ["take", "slice"]
 
 
 def test_the_graphs_of_an_operator_count_and_come_again():
