@@ -21,6 +21,7 @@ from lowering.host.primitives import (
 
 evaluated_by(
     add=np.add,
+    add_any=np.add,
     sub=np.subtract,
     mul=np.multiply,
     neg=np.negative,

@@ -56,6 +56,13 @@ def _iota(equation: Equation) -> Arrays:
     return lambda: numbers
 
 
+@evaluates("empty", "empty2")
+def _empty(equation: Equation) -> Arrays:
+    """What no equation reads before it is written; XLA has zeros there."""
+    zeros = np.zeros(shape_of(equation.outvars[0]), dtype_of(equation.outvars[0]))
+    return lambda: zeros
+
+
 @evaluates("dim_as_value")
 def _dim_as_value(equation: Equation) -> Arrays:
     """The number of a size that was open."""

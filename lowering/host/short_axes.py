@@ -21,7 +21,25 @@ _SHORT, _MOST, _FEWEST = 4, 16, 1 << 12
 elements for which it pays. The gradient of a pooling of (64, 20, 24, 24) by windows of 2² takes 13 ms, not 34."""
 
 ELEMENT_WISE = frozenset(
-    ("add", "sub", "mul", "div", "max", "min", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "select_n", "clamp")
+    (
+        "add",
+        "add_any",
+        "sub",
+        "mul",
+        "div",
+        "max",
+        "min",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "and",
+        "or",
+        "select_n",
+        "clamp",
+    )
 )
 """Primitives of several arrays that have the shape of the result, or one element."""
 

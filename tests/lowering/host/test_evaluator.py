@@ -114,6 +114,13 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
     ),
     "a scan from the end": (lambda x: lax.scan(lambda s, r: (s + r, s * r), x[0], x, reverse=True), [SQUARE]),
     "a branch out of bounds": (lambda i, x: lax.switch(i, [jnp.sin, jnp.cos, jnp.tan], x), [np.int32(7), SQUARE]),
+    "a sum of gradients": (
+        jax.grad(lambda x: lax.scan(lambda s, r: (s + jnp.sin(r) * s, s * r), x[0], x)[1].sum()), [SQUARE[:, :3]],
+    ),
+    "the gradient of a branch": (
+        jax.grad(lambda x: lax.cond(x[0, 0] > 0, lambda x: jnp.sin(x).sum(), lambda x: (x * x).sum(), x)), [SQUARE],
+    ),
+    "an array that nothing wrote": (lambda x: x + 0 * lax.empty(x.shape, x.dtype), [SQUARE]),
     "bits": (
         lambda key: [jax.random.bits(k, (3, 2), np.uint8) for k in jax.random.split(jax.random.fold_in(key, 5))],
         [KEY],
