@@ -105,7 +105,7 @@ def held(case: Case, dtype: str) -> bool:
     return not by_lapack if dtype == "float16" else case.op not in AS_MXNET
 
 
-@rung(every(lambda case: case.id in FIRST), one_in=2)
+@rung(every(lambda case: case.id in FIRST), one_in=4)
 def sums_are_right_near_the_ends_of_the_range(walk: Walk):
     """Of operators that add nothing up nothing is asked; which do, a trace tells."""
     case = walk.case

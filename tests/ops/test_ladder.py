@@ -115,7 +115,7 @@ def gradient_equals_vjp(walk: Walk):
     lowering.check_gradients(*args, wrt=walk.names, is_train=walk.case.is_train, finite_differences=False)
 
 
-@rung(every(proven), sampled=one, one_in=6)
+@rung(every(proven), sampled=one, one_in=12)
 def every_gradient_equals_vjp_and_finite_differences(walk: Walk):
     gradient_equals_vjp_and_finite_differences(walk)
 
@@ -141,7 +141,7 @@ def inference_agrees_with_the_lowered_result(walk: Walk):
     }
 
 
-@rung(every(lambda case: proven(case) and case.smooth), sampled=one, one_in=6)
+@rung(every(lambda case: proven(case) and case.smooth), sampled=one, one_in=12)
 def second_order_gradient_equals_vjp_of_grad(walk: Walk):
     case, symbol, names = walk.case, walk.symbol, walk.names
     args, aux, _ = walk.given
@@ -179,7 +179,7 @@ def second_order_gradient_equals_vjp_of_grad(walk: Walk):
             assert_close(ours, expected[name], 1e-9, f"second-order gradient of {name}")
 
 
-@rung(every(), sampled=one)
+@rung(every(), sampled=one, one_in=2)
 def jitted_equals_unjitted(walk: Walk):
     """Outside jit a rule has arrays with values. One that makes the same equations of them as of what JAX traces
     computes the same; others are run, as are graphs, which have arrays of their own."""
@@ -200,7 +200,7 @@ NOT_MAPPED = {"_fused_convolution": "a pass alone makes it; oneDNN's call on a w
 """Operators that `jax.vmap` does not map, and why."""
 
 
-@rung(every(lambda case: bool(case.inputs) and case.op not in NOT_MAPPED), sampled=one, one_in=3)
+@rung(every(lambda case: bool(case.inputs) and case.op not in NOT_MAPPED), sampled=one, one_in=6)
 def vmap_equals_a_loop(walk: Walk):
     function, (args, aux, key) = walk.function, walk.given
     flipped = {name: value[::-1].copy() if value.ndim else value for name, value in args.items()}
@@ -212,7 +212,7 @@ def vmap_equals_a_loop(walk: Walk):
             assert_close(mapped[i][k], output, max(walk.case.rtol, 1e-5), f"output {i} of element {k}")
 
 
-@rung(every(), sampled=one, one_in=4)
+@rung(every(), sampled=one, one_in=8)
 def numpy_evaluates_what_xla_computes(walk: Walk):
     """Value, beside the gradient where there is one; a primitive that is left to the compiler has a reason in
     `COMPILED`."""
@@ -239,7 +239,7 @@ def assert_evaluated(program: Traced, args: tuple[Any, ...], case: Case) -> None
         assert_close(result, expected, max(case.rtol, rounding), f"result {i}")
 
 
-@rung(every(lambda case: sum(map(prod, (t.shape for t in case.inputs))) < 4096), sampled=one, one_in=6)
+@rung(every(lambda case: sum(map(prod, (t.shape for t in case.inputs))) < 4096), sampled=one, one_in=12)
 def open_sizes_compute_what_numbers_do(walk: Walk):
     """Value and gradient, each size left open in turn: what is traced so is evaluated for the size and for another."""
     case, (args, aux, key) = walk.case, walk.given

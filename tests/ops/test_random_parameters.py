@@ -165,7 +165,7 @@ def check(op: Op, rng: random.Random) -> bool:
     return True
 
 
-@operator_rung(is_mxnets, one_in=12)
+@operator_rung(is_mxnets, one_in=24)
 def random_parameters_give_a_result_or_one_of_our_errors(op: Op):
     rng = random.Random(op.name)
     with warnings.catch_warnings():

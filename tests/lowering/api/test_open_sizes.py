@@ -57,7 +57,7 @@ def has_a_batch(case: Case) -> bool:
     return bool(case.inputs and case.inputs[0].shape and 0 not in case.inputs[0].shape)
 
 
-@rung(first(has_a_batch), one_in=12)
+@rung(first(has_a_batch), one_in=24)
 def an_open_batch_agrees_with_a_fixed_one(walk: Walk):
     op, case = walk.case.op, walk.case
     refused = [why for why, names in REFUSED.items() if op in names]

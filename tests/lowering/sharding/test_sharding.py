@@ -17,7 +17,7 @@ from lowering.training.placing import put_batch
 from tests.lowering.sharding import on_eight_devices
 
 
-@pytest.mark.nightly("every check", but_one_in=2)
+@pytest.mark.nightly("every check", but_one_in=3)
 @pytest.mark.eight_devices
 @pytest.mark.parametrize("check", on_eight_devices.CHECKS, ids=lambda check: check.__name__)
 def test_on_eight_devices(check):

@@ -41,7 +41,7 @@ def test_lenet_in_training_has_mxnets_gradient(child: Child):
     well_formed(source)
     params = {name: array for name, array in args.items() if name not in shapes}
     heads = [np.ones((4, 5), "float32")]
-    outputs, _, grads = child.run(source, params, [args["data"], args["softmax_label"]], heads=heads)
+    outputs, _, grads = child.run(source, params, [args["data"], args["softmax_label"]], heads=heads, compiled=True)
     expected, ours, _ = evaluated(lowering.grad_fn(net, [*sorted(params), "data"], platform="any"), args)
     assert grads is not None
     np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-6)
@@ -122,7 +122,7 @@ def test_the_steps_of_an_unrolled_network_are_a_loop_for_each_layer(child: Child
     args |= {name: np.arange(14).reshape(2, 7).astype("float32") % 9 for name in shapes}
     params = {name: array for name, array in args.items() if name not in shapes}
     heads = [np.ones((14, 9), "float32")]
-    outputs, _, grads = child.run(source, params, [args[name] for name in shapes], heads=heads)
+    outputs, _, grads = child.run(source, params, [args[name] for name in shapes], heads=heads, compiled=True)
     expected, ours, _ = evaluated(lowering.grad_fn(net, sorted(params), platform="any"), args)
     assert grads is not None
     np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-6)
@@ -219,7 +219,9 @@ def test_an_operator_in_a_loop_has_its_own_gradient(child: Child):
     well_formed(source)
     params = {name: array for name, array in args.items() if name not in shapes}
     heads = [np.ones((4, 2, 3), "float32")]
-    _, _, grads = child.run(source, params, [args[n] for n in outputs.list_arguments() if n in shapes], heads=heads)
+    _, _, grads = child.run(
+        source, params, [args[n] for n in outputs.list_arguments() if n in shapes], heads=heads, compiled=True
+    )
     _, ours, _ = evaluated(lowering.grad_fn(outputs, sorted(params), platform="any"), args)
     for name, gradient in zip(sorted(params), grads or (), strict=False):
         assert gradient is not None

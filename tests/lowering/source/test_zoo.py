@@ -14,10 +14,14 @@ ROUNDING = {"float64": (1e-14, 1e-12), "float32": (1e-6, 1e-4), "bfloat16": (2**
 """Largest differences of outputs and states, of bfloat16 two units of the last place, and of gradients, which lose
 digits in BatchNorm of a few numbers: of bfloat16's nearly all."""
 
+USUAL = ("gluon_twins", "cnn")
+"""Equal blocks in a loop, and BatchNorm with its states."""
+
+OTHER = pytest.mark.nightly("every kind of network")
+
 
 @pytest.mark.slow("starts a process")
-@pytest.mark.nightly("every kind of network", but_one_in=15)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[OTHER] * (name not in USUAL)) for name in NAMES])
 def test_a_network_in_mxnets_files_is_the_same_function(child: Child, name: str):
     for dtype, (values, gradients) in ROUNDING.items():
         for is_train in (False, True):

@@ -45,15 +45,16 @@ def differences(child: Child, name: str, dtype: str, *, is_train: bool) -> Diffe
         dtypes = {n: array.dtype.name for n, array in data.items()}
         source = lowering.to_source(net, params, aux, shapes=shapes, dtypes=dtypes)
         everything, key = args | data, jax.random.key(7)
-        outputs, states = lowering.to_jax(net, is_train=is_train, platform="any")(everything, aux, key)
+        outputs, states = jax.jit(lowering.to_jax(net, is_train=is_train, platform="any"))(everything, aux, key)
         heads = [np.ones(output.shape, output.dtype) for output in outputs]
         wrt = [n for n in params if n not in aux and params[n].dtype.name == dtype]
-        _, gradients, _ = lowering.grad_fn(net, wrt, platform="any", is_train=is_train)(everything, aux, key, heads)
+        gradient = jax.jit(lowering.grad_fn(net, wrt, platform="any", is_train=is_train))
+        _, gradients, _ = gradient(everything, aux, key, heads)
         options = ({"train": is_train} if "train=False" in source else {}) | (
             {"seed": 7} if "key=None" in source else {}
         )
         ordered = [data[n] for n in dict.fromkeys(net.list_arguments()) if n in data]
-        printed, new_states, grads = child.run(source, params, ordered, heads=heads, **options)
+        printed, new_states, grads = child.run(source, params, ordered, heads=heads, compiled=True, **options)
     named = dict(zip(sorted(params), grads or (), strict=False))
     return Differences(
         _largest(printed, outputs),

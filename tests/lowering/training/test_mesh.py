@@ -155,7 +155,7 @@ def test_a_device_has_its_part_of_a_split_state() -> None:
     assert [array.addressable_shards[0].data.nbytes * 8 for array in held] == [array.nbytes for array in held]
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("compiles much; the steps, and the split state, run always")
 def test_fit_evaluate_and_predict_as_on_one_device() -> None:
     arrays = {name: value.astype(np.float32) for name, value in batch((12,), rows=30).items()}
     batches = lowering.Batches(arrays, 8, shuffle=True, last="keep")  # the last has 6 rows: no four equal parts
@@ -184,7 +184,7 @@ def test_arrays_on_explicit_and_on_auto_axes_are_taken() -> None:
         assert_same(trainer, wanted, 1e-5)
 
 
-@pytest.mark.slow("compiles")
+@pytest.mark.nightly("trains on three meshes; those of one device always run")
 def test_a_checkpoint_goes_on_on_another_mesh(tmp_path: Path) -> None:
     pytest.importorskip("orbax.checkpoint")
     arrays = {name: value.astype(np.float32) for name, value in batch((12,), rows=32).items()}

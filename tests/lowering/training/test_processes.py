@@ -91,15 +91,16 @@ def resumed(killed: tuple[list[Ended], Path]) -> list[Ended]:
     return run(4, "resumed", folder.with_name("again"))
 
 
-ONCE_MORE = pytest.mark.nightly("four more processes, of which one is lost")
+LOSES_ONE = pytest.mark.nightly("starts processes of which one is lost; test_team.py has the rules")
 
 
+@LOSES_ONE
 @pytest.mark.parametrize(
     ("lost", "of"),
     [
         (1, "one_of_two_killed"),
-        pytest.param(processes.LOST, "killed", marks=ONCE_MORE),
-        pytest.param(0, "resumed", marks=ONCE_MORE),
+        (processes.LOST, "killed"),
+        (0, "resumed"),
     ],
 )
 def test_the_others_end_and_name_the_lost_one(lost: int, of: str, request: pytest.FixtureRequest) -> None:
@@ -148,7 +149,7 @@ def _check_printed(process: Ended) -> None:
     assert "TrainingError: Lost process 1 (pid " in process.errors, process.errors
 
 
-@ONCE_MORE
+@LOSES_ONE
 def test_started_again_it_ends_with_the_bits_of_an_undisturbed_run(
     killed: tuple[list[Ended], Path], resumed: list[Ended]
 ) -> None:

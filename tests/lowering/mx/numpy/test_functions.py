@@ -154,7 +154,7 @@ def _differs(said: str, given: str) -> bool:
     return not onp.allclose(*numbers, rtol=2e-4, equal_nan=True)
 
 
-@pytest.mark.nightly("every case", but_one_in=2)
+@pytest.mark.nightly("every case", but_one_in=4)
 @pytest.mark.slow("evaluates some hundred operators")
 @pytest.mark.parametrize("part", range(8))
 def test_expressions_give_what_mxnet_gives(part: int):
