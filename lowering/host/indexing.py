@@ -54,6 +54,7 @@ def _gather(equation: Equation) -> Arrays:
         )  # fmt: skip
     gone = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     offsets = numbers.offset_dims
+    read = [axis for axis in range(operand.ndim) if sizes[axis] < operand.shape[axis] or axis in gone]
     require(0 not in operand.shape)
 
     def gather(x: Any, indices: Any) -> Any:
@@ -62,7 +63,13 @@ def _gather(equation: Equation) -> Arrays:
             sizes, operand.shape, True,
         )  # fmt: skip
         batch = indices.ndim - 1
-        parts = x[tuple(places)]
+        if len(read) == 1 and sizes[read[0]] == 1:  # whole slices of one axis
+            (axis,) = read
+            index = np.broadcast_to(places[axis], (*indices.shape[:-1], *[1] * operand.ndim))
+            parts = np.expand_dims(np.take(x, index[(..., *[0] * operand.ndim)], axis), batch + axis)
+            parts = np.moveaxis(parts, range(axis, axis + batch), range(batch))
+        else:
+            parts = x[tuple(places)]
         if is_filled:
             inside = inside.reshape((*inside.shape, *[1] * operand.ndim))
             parts = np.where(inside, parts, np.asarray(fill, dtype))
@@ -102,14 +109,15 @@ def _scatter(equation: Equation) -> Arrays:
         )  # fmt: skip
         batch = indices.shape[:-1]
         values = np.moveaxis(values, window, range(len(batch), values.ndim)).reshape((*batch, *sizes))
-        everywhere = [np.broadcast_to(place, values.shape) for place in places]
-        written = np.array(x)
+        written = np.array(x, order="C")
+        steps = np.cumprod([1, *operand.shape[:0:-1]])[::-1]  # one index is several times as fast as one of each axis
+        flat = np.broadcast_to(sum(place * step for place, step in zip(places, steps, strict=True)), values.shape)
         if not is_clipped and not inside.all():
-            everywhere, values = [place[inside] for place in everywhere], values[inside]
+            flat, values = flat[inside], values[inside]
         if combine is None:
-            written[tuple(everywhere)] = values
+            written.reshape(-1)[flat] = values
         else:
-            combine.at(written, tuple(everywhere), values)
+            combine.at(written.reshape(-1), flat.reshape(-1), values.reshape(-1))
         return written
 
     return scatter

@@ -2656,7 +2656,7 @@ def ceil(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes
     """The next integer that is not smaller."""
 _sparse_ceil = ceil
 def clip(data: Symbol, a_min: float, a_max: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """min(max(x, a_min), a_max); the gradient passes within and at the bounds. a_min > a_max is an error.
+    """min(max(x, a_min), a_max); the gradient passes within and at the bounds, and not at NaN, where MXNet's does. a_min > a_max is an error.
 
     - a_min: float, required. smallest value.
     - a_max: float, required. largest value."""

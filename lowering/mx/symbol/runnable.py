@@ -101,9 +101,10 @@ class Symbol(GraphSymbol):
         aux_states: Given = None,
         group2ctx: Mapping[str, Context] | None = None,
         shared_exec: Executor | None = None,
+        effort: str | None = None,
     ) -> Executor:
         """An executor over NDArrays, which both sides then write: `args`, gradients and states by name, or as lists in
-        the graph's order. Raises BindError, ExecutorValueError, ExecutorTypeError."""
+        the graph's order; effort: as in `lowering.bind`. Raises BindError, ExecutorValueError, ExecutorTypeError."""
         context = as_context(ctx)
         _check_kind(shared_exec, Executor, "shared_exec", "an executor")
         for what, arrays in (("args", args), ("args_grad", args_grad), ("aux_states", aux_states)):
@@ -115,7 +116,8 @@ class Symbol(GraphSymbol):
             _check_contexts(context, args, args_grad, aux_states)
         names, states = self.list_arguments(), self.list_auxiliary_states()
         network = as_symbol(with_policy(self, dtypes_of(names, args) | dtypes_of(states, aux_states)))
-        executor = bind(network, context.device, grad_req=self._requests(grad_req), group2ctx=groups, **cells)
+        requests = self._requests(grad_req)
+        executor = bind(network, context.device, grad_req=requests, group2ctx=groups, effort=effort, **cells)
         storage = storage_of(names, args) | storage_of(states, aux_states)
         return Executor(executor, self, context, storage, storage_of(names, args_grad))
 

@@ -137,7 +137,7 @@ def _clip(p: ops.ClipParams, x: Array) -> Array:
             number_as(p.a_min if p.a_min > info.max else p.a_max, x.dtype)  # which warns of 64 bits
         low, high = (int(np.clip(np.trunc(bound), info.min, info.max)) for bound in (p.a_min, p.a_max))
     else:
-        low, high = p.a_min, p.a_max
+        low, high = (number_as(bound, x.dtype) for bound in (p.a_min, p.a_max))
     return lax.clamp(np.asarray(low, x.dtype), x, np.asarray(high, x.dtype))
 
 

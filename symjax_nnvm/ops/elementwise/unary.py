@@ -243,7 +243,8 @@ register_op(
     precision="either",
     drawing="activation",
     FActivation=lambda attrs: "relu6" if (attrs.parsed.a_min, attrs.parsed.a_max) == (0, 6) else None,
-    doc="min(max(x, a_min), a_max); the gradient passes within and at the bounds. a_min > a_max is an error.",
+    doc="min(max(x, a_min), a_max); the gradient passes within and at the bounds, and not at NaN, where MXNet's does. "
+    "a_min > a_max is an error.",
 )
 
 
