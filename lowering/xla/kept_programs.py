@@ -5,6 +5,7 @@ JAX keeps no program that calls a library of ours, such as oneDNN's convolutions
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -40,13 +41,15 @@ def keep_programs(folder: str | os.PathLike[str] | None = None) -> Path:
         The folder.
 
     Raises:
-        OSError: the folder cannot be made.
+        OSError: the folder cannot be made, or nothing can be written to it.
     """
     jax_folder = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
     if jax_folder and folder is None:
         return Path(jax_folder)
     path = Path(path_text(folder, "folder")) if folder is not None else cache_folder() / "programs"
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not os.access(path, os.W_OK | os.X_OK):  # JAX would warn for each program
+        raise PermissionError(errno.EACCES, "Nothing can be written to this folder", str(path))
     _forget_oldest(path)
     jax.config.update("jax_compilation_cache_dir", str(path))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", _LEAST_SECONDS)

@@ -35,7 +35,8 @@ print(len(hits))
 
 @pytest.fixture
 def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")  # so that it is put back if it was not there
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
     names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
     before = {name: getattr(jax.config, name) for name in names}
     yield
@@ -62,6 +63,16 @@ def test_programs_read_longest_ago_are_forgotten_and_nothing_else(tmp_path: Path
         os.utime(tmp_path / name, (1000 + i, 1000 + i))
     lowering.keep_programs(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2-cache", "3-cache", "thesis.tex"]
+
+
+@pytest.mark.usefixtures("as_before")
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)  # root may write to all
+    before = jax.config.jax_compilation_cache_dir  # pyright: ignore
+    with pytest.raises(PermissionError, match="Nothing can be written") as caught:
+        lowering.keep_programs(tmp_path)
+    assert caught.value.filename == str(tmp_path)
+    assert jax.config.jax_compilation_cache_dir == before  # pyright: ignore
 
 
 @pytest.mark.slow("starts processes")
