@@ -6,14 +6,29 @@ Without Rich, or on no terminal, nothing is shown; nor is anything that is done 
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from typing import Protocol
 
 _WORTH_A_BAR = 1.0
 """Seconds."""
+
+
+class _OfThread(threading.local):
+    tell: Callable[[str], None] | None = None
+    """Shows other words beside the bar of the work that the thread is at."""
+
+
+_of_thread = _OfThread()
+
+
+def tell(what: str) -> None:
+    """Have the bar of the work that this thread is at, if there is one, show other words until the work goes on."""
+    if _of_thread.tell is not None:
+        _of_thread.tell(what)
 
 
 class Advance(Protocol):
@@ -39,18 +54,34 @@ def bar(what: str, total: int | None, shown: bool = True, *, at_once: bool = Fal
         console, on_terminal = Console(stderr=True), sys.stdout.isatty()
         progress = Progress(*columns, console=console, transient=True, redirect_stdout=on_terminal)
         task = progress.add_task(what, total=total)
-        due = time.monotonic() + _WORTH_A_BAR
+        words, due, is_over = what, time.monotonic() + _WORTH_A_BAR, False
+        before = _of_thread.tell
         if at_once:
             started.enter_context(progress)
 
-        def advance(done: int, what: str = "") -> None:
-            nonlocal due
-            now = time.monotonic()
-            if now < due and not at_once:
-                return
+        def show(words: str, done: int | None = None) -> None:
+            progress.update(task, completed=done, description=words)
             if not progress.live.is_started:
                 started.enter_context(progress)
-            progress.update(task, completed=done, description=what or None)
-            due = now + 0.1
 
-        yield advance
+        def advance(done: int, what: str = "") -> None:
+            nonlocal words, due
+            words = what or words
+            now = time.monotonic()
+            if now >= due or at_once:
+                show(words, done)
+                due = now + 0.1
+
+        def tell_other(what: str) -> None:
+            nonlocal due
+            if not is_over:  # a generator's bar may end in another thread than it began in
+                show(what)
+                due = 0.0
+
+        _of_thread.tell = tell_other
+        try:
+            yield advance
+        finally:
+            is_over = True
+            if _of_thread.tell is tell_other:
+                _of_thread.tell = before

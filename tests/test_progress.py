@@ -48,3 +48,21 @@ def test_a_bar_at_once_takes_other_words(monkeypatch: pytest.MonkeyPatch, capsys
     assert "epoch 0" in stream.getvalue()
     assert "3/?" in stream.getvalue()
     assert capsys.readouterr().out == "a line\n"  # which is no terminal here, and gets what is printed
+
+
+def test_a_bar_tells_what_takes_long_until_the_work_goes_on(monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("rich", reason="the extra `cli` is not installed")
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal(True)
+    monkeypatch.setattr("sys.stderr", stream)
+    progress.tell("compiling")  # there is no bar
+    with progress.bar("predicting", 10) as advance:
+        advance(1)
+        assert not stream.getvalue()
+        progress.tell("compiling")
+        assert "compiling" in stream.getvalue()
+        assert "predicting" not in stream.getvalue()
+        advance(2)
+    assert "predicting" in stream.getvalue()
+    progress.tell("too late")
+    assert "too late" not in stream.getvalue()

@@ -53,6 +53,7 @@ from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.mxnet.checkpoint import load_checkpoint
 from symjax_nnvm.passes.infer import variable_dtypes
 from symjax_nnvm.pipeline import Options, Plan
+from symjax_nnvm.progress import tell
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.surgery import inference_symbol
 from symjax_nnvm.symbol.symbol import Symbol
@@ -539,6 +540,7 @@ class Predictor:
 
         def fully() -> _Ready:
             began = time.perf_counter()
+            tell("compiling")
             with compiling():
                 full = compiled(None)
             tell_compiled(self.symbol.name or "a predictor", began)

@@ -170,7 +170,7 @@ class Run:
         done = 0 if steps is None else steps * (epoch - self.begin_epoch) + batch
         with self._all_written():
             self._begun, self._shown = self._step - done, self.progress and self._team.first
-            with bar("compiling", total, self._shown, at_once=True) as self._advance:
+            with bar(self._words(epoch, {}), total, self._shown, at_once=True) as self._advance:
                 for number in range(epoch, self.epochs):
                     stopped = self._epoch(number, batch)
                     epoch, batch = number + 1, 0

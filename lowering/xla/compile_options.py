@@ -24,6 +24,7 @@ from lowering.xla.program_bound import Kept, bytes_of_program
 from lowering.xla.switches import XLAS, onednn_calls
 from symjax_nnvm.errors import NNVMError, OutOfMemoryError
 from symjax_nnvm.inspect.footprint import Footprint, bytes_text, estimate
+from symjax_nnvm.progress import tell
 from symjax_nnvm.symbol.symbol import Symbol
 
 OPTIONS: Mapping[str, Mapping[str, str]] = {
@@ -147,6 +148,7 @@ class Jitted:
         @wraps(self._function)
         def traced(*args: Any) -> Any:
             self._made = True
+            tell("compiling")
             outputs = self._function(*args)
             on_cpu = (self._platform or current_platform()) == "cpu"
             if on_cpu and (most := _bytes_of_largest(outputs)) > installed_memory():

@@ -293,6 +293,18 @@ def test_long_compiling_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytes
     assert " s." in caplog.text
 
 
+def test_bars_are_told_of_compiling_and_of_it_alone(monkeypatch: pytest.MonkeyPatch):
+    told: list[str] = []
+    monkeypatch.setattr(xla_options, "tell", told.append)
+    run, x = lowering.compile(sym.Variable("data") + 1), np.ones(3, "f")
+    run({"data": x})
+    assert not told
+    with lowering.effort("full"):
+        for _ in range(2):
+            run({"data": x})
+    assert told == ["compiling"]
+
+
 def test_a_predictor_keeps_its_arrays_and_signatures_from_the_first_call_on():
     w = np.full(1 << 16, 2, "f")
     predict = lowering.Predictor(sym.Variable("data") * sym.Variable("w"), {"w": w})
