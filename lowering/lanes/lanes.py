@@ -209,8 +209,10 @@ class Lanes:
             self._compile()
             wait(self._begun)  # of a call that was interrupted
             self._meeting.barrier.reset()
-            lanes = self._begun = [self._threads.submit(self._run, number, arrays) for number in range(self.count)]
+            lanes = self._begun = []
             try:
+                for number in range(self.count):
+                    lanes.append(self._threads.submit(self._run, number, arrays))
                 found = [lane.exception() for lane in lanes]
             except BaseException:  # an interrupt: lanes end where they would meet
                 self._meeting.barrier.abort()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import signal
 import threading
+import time
 from typing import Any
 
 import jax
@@ -93,6 +94,7 @@ def test_a_lane_that_fails_or_an_interrupt_ends_the_others(monkeypatch: pytest.M
     before = values(trainer.require_state().params)
 
     def interrupted(*_: Any) -> Any:
+        time.sleep(0.05)  # Python misses a signal that comes while a thread is just beginning to wait
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         while True:  # unless the call that was interrupted ends it; the other lane may be there once
             lanes._meeting.barrier.wait(60)
