@@ -95,6 +95,8 @@ def state() -> dict[str, Any]:
 def settled(before: dict[str, Any]) -> dict[str, Any]:
     """The state when threads that are about to end have ended, with what is not referenced any more."""
     deadline = time.monotonic() + 20
+    if (native := sys.modules.get("lowering.native.ask")) is not None:
+        native._end()  # the child, which ends by itself after ten idle seconds
     while True:
         gc.collect()
         after = state()
