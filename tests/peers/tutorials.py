@@ -90,7 +90,7 @@ def cells_of(path: Path, words: Mapping[str, str] = MappingProxyType({})) -> lis
 
 def reworded(path: Path, words: Mapping[str, str]) -> str:
     """A file's content with other words."""
-    content = path.read_text(encoding="utf-8")
+    content = path.read_text(encoding="utf-8", errors="replace")
     for word, other in words.items():
         content = content.replace(word, other)
     return content
