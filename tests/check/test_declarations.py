@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -65,6 +67,17 @@ def test_the_rule_draws_when_the_card_says_so():
             attrs = parsed(case)
             when = "always" if draws(attrs.parsed, False) else "training" if draws(attrs.parsed, True) else None
             assert FDraws[op](attrs) == when, case.id
+
+
+def test_only_rules_that_need_values_ask_whether_they_have_them():
+    """Others would compute one thing inside jit and another outside, for parameters that no case has."""
+    asks = re.compile(r"Tracer|[Cc]oncret|is_traced|trace_state_clean|\bis_constant\b")
+    folder = Path(lowering.__file__).parent
+    files = [*folder.glob("ops/**/*.py"), *folder.glob("convolutions/**/*.py"), folder / "norms.py"]
+    found = {str(path.relative_to(folder)) for path in files if asks.search(path.read_text(encoding="utf-8"))}
+    assert len(files) > 100
+    of_values = {"ops/control/constraint_check.py", "ops/indexing/boolean_mask.py"}
+    assert found == of_values | {"ops/control/flow.py"}  # loops that run Python step by step
 
 
 def test_what_draws_is_never_merged():

@@ -316,6 +316,12 @@ NEW: dict[str, tuple[int, list[onnx.NodeProto], tuple[int, ...], dict[str, np.nd
                  {"w": floats(3)}),
     "fmod": (18, [node("Mod", "x w", fmod=1)], (2, 3), {"w": floats(3) + 3}),
     "pool_lower": (18, [node("GlobalLpPool", "x", p=2)], (2, 3, 4, 4), {}),
+    "nearest_thrice": (18, _resize("nearest", (1, 2, 9, 12), "asymmetric"), (1, 2, 3, 4), {}),
+    "mean_variance_axes": (18, [node("MeanVarianceNormalization", "x", axes=[1, 2])], (2, 3, 4), {}),
+    "eye": (18, [node("EyeLike", "x", "e", k=1), node("Add", "x e")], (3, 4), {}),
+    "gather_last": (18, [node("GatherElements", "x l", axis=1)], (2, 3), {"l": np.asarray([[-1], [0]], np.int64)}),
+    "gather_of_two_axes": (18, [node("GatherND", "x n", batch_dims=2)], (2, 3, 4),
+                           {"n": np.asarray([[[0], [3], [1]], [[2], [0], [1]]], np.int64)}),
     "reverse_sequence": (18, [node("ReverseSequence", "x l", time_axis=1, batch_axis=0)], (2, 4, 3),
                          {"l": np.asarray([2, 4], np.int64)}),
 }  # fmt: skip

@@ -16,9 +16,13 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import lowering
 from benchmarks.scaling import Abstracts, by_hand, collectives, held, ours, perceptron, resnet, transformer
+from lowering.core.mesh_parts import count_parts, on_each_part
+from lowering.core.rules import ByPart
+from lowering.sharding.explicit_axes import auto_mesh
 from lowering.sharding.placement import make_placement
 from lowering.xla.compile_options import Awaited
 from symjax_nnvm import symbol as sym
+from symjax_nnvm.pipeline import Options
 from tests.support.traced import evaluated
 
 CHECKS: list[Callable[[], None]] = []
@@ -163,6 +167,38 @@ def explicit_axes_work_everywhere() -> None:
             equal(total, plain)
     equal(lowering.compile(dense())(given)[0], outputs)
     equal(lowering.to_jax(dense())(given)[0], outputs)  # without jit
+
+
+@check
+def results_are_on_the_explicit_axes_of_the_arguments() -> None:
+    """As they are traced; what they are is asked at night."""
+    args, _, _ = known()
+    on = mesh(*EXPLICIT)
+    given, inner = spread(args, on), dense().get_internals()["fc1_output"]
+    shapes = jax.eval_shape(lowering.grad_fn(dense(), mesh=on), given)
+    assert spec(shapes[0][0]) == P("data")
+    assert spec(shapes[1]["w1"]) == P("model")
+    ((out,), _) = jax.eval_shape(lowering.to_jax(inner, mesh=on), {n: given[n] for n in inner.list_arguments()})
+    assert spec(out) == P("data", "model")  # as the graph says
+    assert {leaf.sharding.mesh for leaf in jax.tree.leaves(shapes[1])} == {out.sharding.mesh}
+
+
+@check
+def a_batch_that_no_devices_share_evenly_is_whole() -> None:
+    of = make_placement(data_mesh())
+    assert [of.batch(size).spec for size in (16, 12, 3)] == [P(("data",)), P(), P()]
+
+
+@check
+def what_each_device_sums_up_is_added() -> None:
+    x, y = np.arange(16.0).reshape(8, 2), np.arange(24.0).reshape(8, 3)
+    options = Options(mesh=auto_mesh(data_mesh()), data_axis=("data",))
+    for by, function, wanted in (
+        (ByPart((0, 1), summed=True), lambda x, y: x.T @ y, x.T @ y),
+        (ByPart((0,)), lambda x, y: x + y[:1, :2], x + y[:1, :2]),
+    ):
+        assert count_parts(by, options, "cpu", (x, y)) == 8
+        equal(jax.jit(lambda x, y, f=function, b=by: on_each_part(f, b, options, "cpu", (x, y)))(x, y), wanted)
 
 
 @check

@@ -16,10 +16,22 @@ from benchmarks.scaling import resnet
 from lowering.training.placing import put_batch
 from tests.lowering.sharding import on_eight_devices
 
+DEAR = pytest.mark.nightly("compiles much; a small check asks the same, or as much as it can without a compiler")
+OTHERS = (
+    *("to_jax_lays_out_what_the_graph_says", "explicit_axes_work_everywhere", "no_loop_over_samples_gathers_the_batch"),
+    *("a_predictor_splits_the_batch", "convolutions_send_no_more_than_by_hand"),
+    "fsdp_gathers_parameters_and_sums_gradients",
+)
 
-@pytest.mark.nightly("every check", but_one_in=3)
+
 @pytest.mark.eight_devices
-@pytest.mark.parametrize("check", on_eight_devices.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(check, id=check.__name__, marks=[DEAR] * (check.__name__ in OTHERS))
+        for check in on_eight_devices.CHECKS
+    ],
+)
 def test_on_eight_devices(check):
     with jax.enable_x64(True):
         check()

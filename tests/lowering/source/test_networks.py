@@ -271,6 +271,22 @@ def test_the_gradient_of_a_network_is_a_program_too(child: Child):
 
 
 @pytest.mark.slow("starts a process")
+def test_steps_of_slices_pairs_of_matrices_and_groups_are_printed(child: Child):
+    x = sym.Convolution(sym.Variable("data"), kernel=(1, 1), num_filter=4, num_group=2, no_bias=True, name="conv")
+    x = sym.slice(x, begin=(None, None, 1, 0), end=(None, None, 4, 1), step=(None, None, 2, 1))
+    x = sym.squeeze(sym.expand_dims(x, axis=0), axis=(0, 4))
+    net = sym.batch_dot(x, x, transpose_b=True)
+    args, _ = values(net, {"data": (2, 6, 5, 3)})
+    source = lowering.to_source(net, shapes={"data": (2, 6, 5, 3)}, wrt=["conv_weight"])
+    head = np.arange(32, dtype="float32").reshape(2, 4, 4)
+    got, _, _ = child.run(source, {"conv_weight": args["conv_weight"]}, [args["data"], head], compiled=True)
+    gradient = lowering.grad_fn(net, ["conv_weight"], platform="any")
+    expected, grads, _ = evaluated(gradient, args, head_grads=[head])
+    for one, other in zip(got, [*expected, grads["conv_weight"]], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow("starts a process")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_gradients_of_outputs_have_their_dtypes(child: Child, dtype: str):
     net = sym.tanh(sym.FullyConnected(sym.Variable("data"), num_hidden=2, name="fc"))

@@ -119,6 +119,23 @@ def test_without_a_model_the_parameters_come_back_by_name(tmp_path: Path):
     assert "['slots']['fc1_weight'][1]" in state.opt_state
 
 
+def test_arrays_come_to_where_those_of_the_model_are_and_keys_as_keys(tmp_path: Path):
+    """Optax has keys in its state where it adds noise to gradients."""
+    key = jax.random.key(3)
+
+    def state(axis: str) -> TrainState:
+        where = jax.sharding.NamedSharding(jax.make_mesh((1,), (axis,)), jax.P(axis))
+        weight = jax.device_put(np.arange(4, dtype=np.float32), where)
+        return TrainState({"weight": weight}, {}, {}, {"noise": key}, jax.random.key(5), jnp.asarray(2))
+
+    with lowering.Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(2, state("data"), {})
+        restored, _ = checkpoints.restore(state("model")) or pytest.fail("nothing there")
+    assert restored.params["weight"].sharding == state("model").params["weight"].sharding
+    assert restored.opt_state["noise"] == key
+    assert restored.key == state("data").key
+
+
 @pytest.mark.slow("computes much")
 def test_the_newest_are_kept(tmp_path: Path):
     with lowering.Checkpoints(tmp_path, keep=2) as checkpoints:

@@ -118,11 +118,14 @@ def test_two_objects_of_one_process_take_turns(tmp_path: Path):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork")
-def test_a_lock_is_not_kept_by_forks_and_goes_with_its_object(tmp_path: Path):
+def test_a_lock_is_not_kept_by_forks_and_goes_with_its_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     first, second = RunLock(tmp_path), RunLock(tmp_path)
     first.take({"seed": 1})
     with pytest.raises(CheckpointError, match="seed 1"):
         second.take({})
+    with monkeypatch.context() as in_a_fork:
+        in_a_fork.setattr(os, "getpid", lambda: 1)
+        assert not first.held
     child = os.fork()
     if child == 0:
         time.sleep(60)

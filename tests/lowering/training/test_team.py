@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import jax
+import numpy as np
 import pytest
 
 from lowering.training import processes
-from lowering.training.processes import SILENCE, Team, is_of_network, run_in_daemon
-from symjax_nnvm.errors import CheckpointError
+from lowering.training.placing import on_host
+from lowering.training.processes import SILENCE, Team, is_of_network, on_first, run_in_daemon
+from symjax_nnvm.errors import CheckpointError, TrainingError
 
 
 class Store:
@@ -79,6 +82,58 @@ def test_what_another_process_met_is_told_at_once(what: str, monkeypatch: pytest
     say(ours, what, "", process=2)
     with pytest.raises(jax.errors.JaxRuntimeError, match="another process"):
         ours.check_alive()
+
+
+def test_a_process_that_has_taken_its_leave_is_not_the_lost_one(monkeypatch: pytest.MonkeyPatch, clock: list[float]):
+    ours = team(monkeypatch)
+    say(ours, "done", "", process=1)
+    say(ours, "who", "pid 7 on here", process=2)
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    monkeypatch.setattr(processes.time, "sleep", sleep, raising=False)
+    assert ours._verdict().startswith("Lost process 2 (pid 7 on here) of 3")
+
+
+def test_an_error_of_ones_own_is_told_to_the_others(monkeypatch: pytest.MonkeyPatch):
+    ours = team(monkeypatch)
+    ours.__exit__(ValueError, ValueError("too small"), None)
+    assert ours._published("noticed").keys() == {0}
+    assert ours._published("ended") == {0: "ValueError: too small"}
+
+
+def test_processes_with_different_numbers_of_batches_are_told(monkeypatch: pytest.MonkeyPatch):
+    ours = team(monkeypatch)
+    for others, told in (((3, 3), ""), ((5, 3), "expected 3.*got 5 in another; 3 in process 0")):
+        monkeypatch.setattr(ours, "largest", lambda number, o=others: max(o) if number > 0 else -min(o))
+        with pytest.raises(TrainingError, match=told) if told else nullcontext():
+            ours.check_lengths(3)
+
+
+def test_what_one_process_does_for_all_fails_in_all(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    failed = SimpleNamespace(broadcast_one_to_all=lambda mine: np.int32(1))
+    monkeypatch.setattr(processes, "multihost_utils", failed)
+    called: list[int] = []
+
+    def action() -> None:
+        called.append(jax.process_index())
+        raise OSError("full")
+
+    for index, error in ((0, OSError), (1, CheckpointError)):
+        monkeypatch.setattr(jax, "process_index", lambda i=index: i)
+        with pytest.raises(error):
+            on_first(action, "write a file")
+    assert called == [0]
+
+
+def test_arrays_of_several_processes_come_to_the_first(monkeypatch: pytest.MonkeyPatch):
+    placement: Any = SimpleNamespace(processes=2, sharding=lambda: None)
+    arrays = {"weight": jax.numpy.arange(3)}
+    assert on_host(placement, arrays)["weight"].tolist() == [0, 1, 2]
+    monkeypatch.setattr(jax, "process_index", lambda: 1)
+    assert on_host(placement, arrays) == {}
 
 
 @pytest.mark.slow("waits for processes or threads")

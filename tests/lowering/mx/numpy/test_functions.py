@@ -170,6 +170,25 @@ def test_expressions_give_what_mxnet_gives(part: int):
     assert wrong == []
 
 
+AS_NUMPY = (
+    *("np.delete(x, slice(0, 5, 2))", "np.insert(x, slice(0, 4, 2), x[:2])", "np.hsplit(x, 3)[1]"),
+    *("np.trace(y, 1)", "np.trace(z, 0, 2, 1)", "np.diagonal(z, 1, 0, 2)", "np.full_like(x, 2, dtype='int32')"),
+    *("np.greater_equal(2, x)", "np.less_equal(2, x)", "np.greater(2, x)", "np.less(2, x)", "np.var(y, 1, ddof=1)"),
+    *("np.tensordot(y, z, axes=([0], [2]))", "np.rot90(z, 3, (2, 1))", "np.moveaxis(z, 2, 0)", "np.append(y, y, 1)"),
+)
+"""Parameters that the usual expressions above leave as they are; NumPy has the answers."""
+
+
+def test_other_parameters_mean_what_they_do_in_numpy():
+    x, y = onp.arange(6.0) % 4, onp.arange(6.0).reshape(2, 3) ** 2
+    arrays = {"x": x, "y": y, "z": onp.arange(8.0).reshape(2, 2, 2) ** 2}
+    ours = {"np": np, **{name: np.array(array, dtype="float64") for name, array in arrays.items()}}
+    for expression in AS_NUMPY:
+        expected, found = eval(expression, {"np": onp, **arrays}), eval(expression, ours)
+        assert found.dtype == expected.dtype, expression
+        onp.testing.assert_allclose(found.asnumpy(), expected, err_msg=expression)
+
+
 def test_a_number_that_loses_its_fraction_is_told_once_a_place():
     whole, real = np.array([5], dtype="int32"), np.array([5.0])
     with warnings.catch_warnings(record=True) as told:
