@@ -1,6 +1,6 @@
 """How fast each algorithm computes convolutions and their gradients, on this machine.
 
-    python benchmarks/convolutions.py [--networks NAME …] [--directions NAME …] [--batches 1 16] [--minutes 12]
+    python benchmarks/convolutions.py [--networks NAME …] [--directions NAME …] [--batches 1 16 128] [--minutes 12]
                                       [--write user|FILE]
 
 For each convolution of well-known networks, every algorithm that can compute it, compiled as whole networks are: in
@@ -78,11 +78,21 @@ NETWORKS: dict[str, list[Shape]] = {
         *((224, 3, 64, 3, 2, 1), (55, 16, 64, 3, 1, 1), (27, 32, 128, 3, 1, 1), (13, 64, 256, 3, 1, 1)),
         *((55, 128, 16, 1, 1, 1), (13, 384, 64, 1, 1, 1)),
     ],
+    "small_images": [
+        *((32, 3, 16, 3, 1, 1), (32, 16, 16, 3, 1, 1), (16, 32, 32, 3, 1, 1), (8, 64, 64, 3, 1, 1)),
+        *((32, 64, 64, 3, 1, 1), (16, 128, 128, 3, 1, 1), (4, 512, 512, 3, 1, 1), (32, 64, 128, 3, 2, 1)),
+        *((8, 64, 128, 3, 2, 1), (4, 128, 128, 3, 1, 1), (4, 128, 256, 3, 2, 1), (2, 256, 256, 3, 1, 1)),
+        *((2, 256, 512, 3, 2, 1), (1, 512, 512, 3, 1, 1)),
+    ],
 }
+"""small_images: of ResNets of 32², made for them and made for 224²."""
 
 
-TRAINED = ("resnet18", "resnet50", "mobilenet", "mobilenet_v2", "resnext50")
+TRAINED = ("resnet18", "resnet50", "mobilenet", "mobilenet_v2", "resnext50", "small_images")
 """Networks whose gradients are measured. The sizes of the others' convolutions are among theirs."""
+
+LARGE_BATCH = 128
+"""Of small images alone."""
 
 
 def geometries(network: str, batch: int) -> list[Geometry]:
@@ -109,6 +119,7 @@ def cases(
         for direction in directions
         for geometry in geometries(network, batch)
         if batch == 1 or network in TRAINED
+        if batch < LARGE_BATCH or network == "small_images"
         if batch > 1 or direction == "forward"
     ]
     return list(dict.fromkeys(found))
@@ -128,7 +139,7 @@ def shown(measured: Measured) -> str:
 def main(
     networks: tuple[str, ...] = tuple(NETWORKS),
     directions: tuple[str, ...] = get_args(Direction),
-    batches: tuple[int, ...] = (1, 16),
+    batches: tuple[int, ...] = (1, 16, LARGE_BATCH),
     rounds: int = 25,
     seconds: float = 0.4,
     minutes: float = 12.0,
