@@ -94,7 +94,7 @@ def tell(reporter: pytest.TerminalReporter) -> None:
     for report in reports:
         totals[report.nodeid.partition("[")[0]] += of(report)  # pyright: ignore[reportArgumentType]
         totals.update({name: spent for name, spent in report.user_properties if name.startswith("rung ")})  # pyright: ignore
-    reporter.section(f"of {sum(totals.values()):.0f} s of processor time, without fixtures and collection")
+    reporter.section(f"of {sum(map(of, reports)):.0f} s of processor time, without fixtures and collection")
     for name, seconds in totals.most_common(MOST):
         reporter.line(f"{seconds:6.1f} s  {name}")
     long = sorted(((seconds, report.nodeid) for report in reports if (seconds := over(report))), reverse=True)
