@@ -211,8 +211,7 @@ class Lanes:
             self._meeting.barrier.reset()
             lanes = self._begun = []
             try:
-                for number in range(self.count):
-                    lanes.append(self._threads.submit(self._run, number, arrays))
+                lanes.extend(self._threads.submit(self._run, number, arrays) for number in range(self.count))
                 found = [lane.exception() for lane in lanes]
             except BaseException:  # an interrupt: lanes end where they would meet
                 self._meeting.barrier.abort()
