@@ -32,6 +32,7 @@ from lowering.executor.ways import Ways
 from lowering.messages.arguments import refuse_traced
 from lowering.messages.doors import FORWARD, says_how_to_call
 from lowering.messages.migration_hints import unknown_attribute
+from lowering.xla.interrupts import Held
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, did_you_mean, listed
 from symjax_nnvm.inspect.roles import learned_variables
@@ -276,8 +277,9 @@ class Executor:
             in_training = bool(is_train) or self._is_train  # a training pass is differentiated as one
             run = functions.backward(in_training, donate=self._may_donate(), monitored=self._monitor is not None)
             arguments = args, self._outputs, self._residuals, randomness, heads, self._old_gradients()
-            grads, written, reported = run(*arguments, aux if functions.in_segments else [])
-            self._keep_gradients(grads)
+            with Held():
+                grads, written, reported = run(*arguments, aux if functions.in_segments else [])
+                self._keep_gradients(grads)
             for name, value in written.items():
                 self._aux[functions.aux_names.index(name)].keep(value)
             if is_train:
@@ -305,9 +307,10 @@ class Executor:
         with self._writing([*self._summed, *self._aux]):
             args, aux = self._values()
             run = functions.forward_backward(donate=self._may_donate())
-            self._outputs, grads, new_aux = run(args, aux, self._randomness(True), heads, self._old_gradients())
-            self._keep_gradients(grads)
-            keep_all(self._aux, new_aux)
+            with Held():
+                self._outputs, grads, new_aux = run(args, aux, self._randomness(True), heads, self._old_gradients())
+                self._keep_gradients(grads)
+                keep_all(self._aux, new_aux)
         self._new_aux = None
         return list(self._outputs or ())
 

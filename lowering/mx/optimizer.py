@@ -36,6 +36,7 @@ from lowering.optim.optimizers import UnknownParamError, apply_rule, refuse_unkn
 from lowering.optim.update_rules import RULES, Rule, Update
 from lowering.optim.updates import in_rows_of
 from lowering.xla.compile_options import jit
+from lowering.xla.interrupts import Held, hold_interrupts
 from symjax_nnvm.errors import CallError, ParamError, TrainingError, did_you_mean, listed
 from symjax_nnvm.io.files import path_text, write_file
 from symjax_nnvm.mxnet.params_files import named_arrays, save_arrays
@@ -489,12 +490,14 @@ class RuleOptimizer(Optimizer):
         update, jitted = self._update_of(indices, [wd != 0 for wd in wds], lazy, donate)
         arrays = (values, numbers, next_key() if self.draws else None), slots
         gradients = [grad.cell for grad in grads]
-        results = None if is_called_back() else with_gradients(update, gradients, donate, arrays)
-        if results is None:
-            results = jitted([grad.show() for grad in gradients], *arrays)
-        for weight, row, new_values in zip(weights, cells, results, strict=True):
-            for cell, new in zip((weight.cell, *row), new_values, strict=True):
-                cell.keep(new)
+        with Held():
+            results = None if is_called_back() else with_gradients(update, gradients, donate, arrays)
+            if results is None:
+                results = jitted([grad.show() for grad in gradients], *arrays)
+            hold_interrupts()  # all parameters are updated, or none
+            for weight, row, new_values in zip(weights, cells, results, strict=True):
+                for cell, new in zip((weight.cell, *row), new_values, strict=True):
+                    cell.keep(new)
 
     def _update_of(
         self, indices: Sequence[Any], decay: Sequence[bool], lazy: Sequence[bool], donate: bool

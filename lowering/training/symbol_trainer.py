@@ -50,6 +50,7 @@ from lowering.training.step import BatchStatistics, StepFunction, make_step
 from lowering.training.tracking import Tracker
 from lowering.xla.compile_options import jit
 from lowering.xla.host_memory import kept_memory
+from lowering.xla.interrupts import Held
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import (
     MAX_LISTED,
@@ -384,7 +385,9 @@ class Trainer:
         state = self.state
         if state is None:
             state = self.require_state()
-        self.state, outputs = self._step(state, put_batch(self.placement, self.inputs.as_batch(batch)))
+        placed_batch = put_batch(self.placement, self.inputs.as_batch(batch))
+        with Held():
+            self.state, outputs = self._step(state, placed_batch)
         if isinstance(self._step, Staged):
             _consume(state, self.state)
         return outputs

@@ -19,6 +19,7 @@ from jax.core import Tracer
 
 from lowering.native.unpromised import OURS_ALONE, knows_options
 from lowering.xla.host_memory import installed_memory
+from lowering.xla.interrupts import hold_interrupts
 from lowering.xla.platforms import current_platform
 from lowering.xla.program_bound import Kept, bytes_of_program
 from lowering.xla.switches import XLAS, onednn_calls
@@ -131,7 +132,7 @@ class Jitted:
         kept: Kept | None = None,
         **options: Any,
     ):
-        self._made = False
+        self._made, self._donates = False, options.get("donate_argnums", ()) != ()
         self._function, self._platform, self._quick, self._options = function, platform, quick, options
         self._symbol, self._whole = symbol, whole
         self._kept = Kept(self) if kept is None else kept
@@ -174,6 +175,8 @@ class Jitted:
         self._kept.use()
         try:
             began = time.perf_counter()
+            if self._donates:
+                hold_interrupts()
             outputs = self._run(args)
             if self._made:  # a program
                 self._made = False

@@ -54,17 +54,20 @@ class Scope:
     __slots__ = ("_before", "_record", "_train")
 
     def __init__(self, record: bool | None, train: bool | None):
-        self._record, self._train = record, train
+        self._record = None if record is None else bool(record)
+        self._train = None if train is None else bool(train)
         self._before: list[tuple[bool, bool]] = []  # a block may be entered again
 
     def __enter__(self) -> None:
-        recorded = set_recording(is_recording() if self._record is None else self._record)
-        self._before.append((recorded, set_training(is_training() if self._train is None else self._train)))
+        self._before.append((_state.recording, _state.training))
+        if self._train is not None:
+            _state.training = self._train
+        if self._record is not None:
+            _state.recording = self._record
 
     def __exit__(self, *_: object) -> None:
-        recorded, trained = self._before.pop()
-        set_recording(recorded)
-        set_training(trained)
+        _state.recording, _state.training = self._before[-1]  # no call is before it, where an interrupt is raised
+        del self._before[-1]
 
 
 @dataclass(eq=False, slots=True)
