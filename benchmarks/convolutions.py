@@ -92,7 +92,7 @@ TRAINED = ("resnet18", "resnet50", "mobilenet", "mobilenet_v2", "resnext50", "sm
 """Networks whose gradients are measured. The sizes of the others' convolutions are among theirs."""
 
 LARGE_BATCH = 128
-"""Of small images alone."""
+"""Of small images alone, of which single ones take a tenth of a millisecond by any algorithm."""
 
 
 def geometries(network: str, batch: int) -> list[Geometry]:
@@ -119,7 +119,7 @@ def cases(
         for direction in directions
         for geometry in geometries(network, batch)
         if batch == 1 or network in TRAINED
-        if batch < LARGE_BATCH or network == "small_images"
+        if (batch > 1 if network == "small_images" else batch < LARGE_BATCH)
         if batch > 1 or direction == "forward"
     ]
     return list(dict.fromkeys(found))

@@ -50,7 +50,7 @@ def owned(results: Sequence[Any]) -> list[Any]:
 
 def _copied(array: Any) -> Any:
     """Return a copy; of an array whose rows are turned one in its own order, which JAX puts in order faster."""
-    return copied_in_order(array) if array.ndim and array.strides[-1] == array.itemsize else np.array(array)
+    return copied_in_order(array) if array.ndim and array.strides[-1] in (0, array.itemsize) else np.array(array)
 
 
 def copied_in_order(array: Any) -> Any:

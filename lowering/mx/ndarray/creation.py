@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.host.placed import placed_one
+from lowering.host.placed import copied_in_order, placed_one
+from lowering.host.placed import empty as unwritten
 from lowering.jax_casts import cast, held, is_narrowed
 from lowering.messages.counts import check_count, check_counts, check_flag, checks_flags
 from lowering.mx.accepted_types import ContextLike, DType, ShapeLike
@@ -39,7 +40,13 @@ def _place(value: np.ndarray, ctx: ContextLike, dtype: DType) -> NDArray:
     context = as_context(ctx)
     target = native_dtype(dtype)
     with _making("array"):
-        array = held(value, target)
+        is_held = value.dtype == target and not is_narrowed(target)
+        array = copied_in_order(value) if is_held else held(value, target)
+    return _placed(array, context, target)
+
+
+def _placed(array: np.ndarray, context: Context, target: np.dtype) -> NDArray:
+    """Return an array on a context. array: of a target dtype, or in 32 bits of one of 64, of which it is warned."""
     if array.dtype != target:
         warn_of_narrowing(target)
     with telling_memory:
@@ -166,9 +173,12 @@ def full(
         out[:] = val
         return out
     sizes = checked_shape(shape)
+    context, target = as_context(ctx), native_dtype(dtype)
     with _making("full"):
-        values = np.full(sizes, val)
-    return _place(values, ctx, dtype)
+        number = held(np.asarray(val), target)
+        values = unwritten(sizes, number.dtype)
+        values[...] = number
+    return _placed(values, context, target)
 
 
 def arange(
