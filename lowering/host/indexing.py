@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,7 @@ def _scatter(equation: Equation) -> Arrays:
         if axis not in gone:
             sizes[axis] = next(shape)
     is_clipped = _mode(equation) == "CLIP"
+    steps = [prod(operand.shape[axis + 1 :]) for axis in range(operand.ndim)]
     require(0 not in operand.shape)
 
     def scatter(x: Any, indices: Any, values: Any) -> Any:
@@ -110,7 +112,7 @@ def _scatter(equation: Equation) -> Arrays:
         batch = indices.shape[:-1]
         values = np.moveaxis(values, window, range(len(batch), values.ndim)).reshape((*batch, *sizes))
         written = np.array(x, order="C")
-        steps = np.cumprod([1, *operand.shape[:0:-1]])[::-1]  # one index is several times as fast as one of each axis
+        # One index is several times as fast as one of each axis.
         flat = np.broadcast_to(sum(place * step for place, step in zip(places, steps, strict=True)), values.shape)
         if not is_clipped and not inside.all():
             flat, values = flat[inside], values[inside]

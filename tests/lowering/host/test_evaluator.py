@@ -67,6 +67,7 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
     "rows out of bounds, the nearest": (lambda x: jnp.take(x, jnp.array([0, 7, -5]), axis=0, mode="clip"), [SQUARE]),
     "numbers along an axis": (lambda x: jnp.take_along_axis(x, jnp.array([[0], [2], [1], [4]]), 1), [SQUARE]),
     "writes out of bounds, dropped": (scattered("drop"), [SQUARE]),
+    "writes a number": (lambda x: x.at[()].add(2.0), [np.float32(3)]),
     "writes out of bounds, at the nearest": (scattered("clip"), [SQUARE]),
     "sorting with NaN": (lambda x: lax.sort((x, jnp.arange(13)), num_keys=1), [FLOATS[::-1].copy()]),
     "sorting half precision with NaN": (
