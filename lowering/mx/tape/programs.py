@@ -109,12 +109,12 @@ class WaitingCall(Call):
             super().forget()
 
     def take(self, outputs: Sequence[jax.Array]) -> None:
-        """Keep outputs that were computed, and give them to the cells that wait for them."""
-        self.sources, self.gradients, self.waits = [], None, False
+        """Give outputs that were computed to the cells that wait for them, and keep them. Until all cells have theirs
+        the call waits: one that was interrupted is computed again."""
+        _fill(self, self._cells, outputs)
+        self.sources, self.gradients, self.waits, self._cells = [], None, False, []
         _waiting.discard(self)
         self.outputs = () if self.forgotten else outputs  # which an array of another one would hold
-        cells, self._cells = self._cells, []
-        _fill(self, cells, outputs)
 
 
 class WaitingGradients:
