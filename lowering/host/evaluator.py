@@ -137,6 +137,9 @@ class Evaluator:
 
     def taken(self, arrays: Sequence[Any]) -> list[Any]:
         """NumPy's arrays of what a call is given: JAX's arrays, NumPy's of any width, numbers."""
+        for array in arrays:
+            if hasattr(array, "block_until_ready"):
+                array.block_until_ready()  # raises where memory was not allocated: reading it would end the process
         return [
             as_numpy(array) if dtype is None else np.asarray(array, dtype)
             for array, dtype in zip(arrays, self._dtypes, strict=True)

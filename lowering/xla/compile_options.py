@@ -318,7 +318,9 @@ def is_of_memory(error: BaseException) -> bool:
     if isinstance(error, NNVMError):
         return False
     text = str(error) if isinstance(error, RuntimeError) else ""
-    return isinstance(error, MemoryError) or text.startswith("RESOURCE_EXHAUSTED") or "Out of memory" in text
+    if text.startswith(("RESOURCE_EXHAUSTED", "INTERNAL: YNNPACK operation failed")):  # all that this library says
+        return True
+    return isinstance(error, MemoryError) or "Out of memory" in text
 
 
 def too_large(error: BaseException, cost: Footprint | None = None) -> OutOfMemoryError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from lowering import mx
 from lowering.host.evaluator import Evaluator
 from symjax_nnvm.errors import OutOfMemoryError
+from tests.support import warm
 
 LONG = 3 * 10**5
 """The elements of a column and of a row whose product takes 360 GB."""
@@ -90,3 +92,28 @@ def test_nan_is_a_number_like_others_and_told_of_where_jax_is_asked_to():
     with jax.debug_nans(True), pytest.raises(mx.MXNetError, match=r"invalid value \(nan\).*'broadcast_div'"):
         x /= x
     np.testing.assert_array_equal(x.asnumpy(), [0, 0])
+
+
+NEVER_ALLOCATED = f"""
+import jax, jax.numpy as jnp
+from lowering import mx
+from lowering.host.evaluator import Evaluator
+column, row = jnp.ones(({LONG}, 1)), jnp.ones((1, {LONG}))
+product = jax.jit(lambda x, y: (x * y, x))
+x = mx.nd.zeros((1,))
+x.cell.value = product(column, row)[0]
+evaluator = Evaluator(jax.make_jaxpr(lambda x: x + 1)(jax.typeof(x.cell.value)).jaxpr, ())
+for read in (x.asnumpy, lambda: evaluator.taken([product(column, row)[0]])):
+    try:
+        read()
+    except (mx.MXNetError, jax.errors.JaxRuntimeError) as error:
+        print("Out of memory" in str(error))
+"""
+
+
+@pytest.mark.slow("starts processes")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems may promise such memory")
+def test_reading_what_was_never_allocated_ends_no_process():
+    """A program that ran before finds no memory for its result now: NumPy ended the process that read it."""
+    done = warm.run(["-c", NEVER_ALLOCATED])
+    assert (done.returncode, done.stdout.split()) == (0, ["True"] * 2), done.stderr[-2000:]
