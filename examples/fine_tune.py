@@ -26,12 +26,12 @@ SHOTS = 300
 def pretrain(prefix: str, epochs: int) -> None:
     """Train on the digits 0 to 7 and save MXNet's two files."""
     images, labels = datasets.digits()[0]
-    known = labels < 8
+    first_eight = labels < 8
     trainer = lowering.Trainer(
         lenet.network(8), "adam", {"learning_rate": 0.01}, initializer=lowering.initializer.Xavier()
     )
     trainer.init(0, data=(lenet.BATCH, 1, 8, 8))
-    trainer.fit(lenet.batches((images[known], labels[known]), shuffle=True), epochs)
+    trainer.fit(lenet.batches((images[first_eight], labels[first_eight]), shuffle=True), epochs)
     trainer.export(prefix, epochs)
 
 
@@ -53,11 +53,11 @@ def main(epochs: int) -> float:
         print(f"trained further: {', '.join(head)}")
 
         trainer = lowering.Trainer(net, "adam", {"learning_rate": 0.02}, wrt=head)
-        kept, aux = nn.subset(net, args, aux, new=head)
-        trainer.init(1, kept, aux, data=(lenet.BATCH, 1, 8, 8))
+        reused, aux = nn.subset(net, args, aux, new=head)
+        trainer.init(1, reused, aux, data=(lenet.BATCH, 1, 8, 8))
         few = lenet.batches((images[:SHOTS], labels[:SHOTS]), shuffle=True)
         trainer.fit(few, 10 * epochs, progress=False)
-        unchanged = all(np.array_equal(value, trainer.require_state().frozen[name]) for name, value in kept.items())
+        unchanged = all(np.array_equal(value, trainer.require_state().frozen[name]) for name, value in reused.items())
     assert unchanged, "a frozen parameter has changed"
     accuracy = trainer.evaluate(lenet.batches(test, last="pad"))["accuracy"]
     unseen = test[1] >= 8

@@ -125,11 +125,11 @@ def _packed(body: bytes, shape: tuple[int, ...]) -> np.ndarray:
 
 def _unpacked(body: bytes, name: str) -> np.ndarray:
     """The numbers of a JSON object's member; those too large for float32 are infinite."""
-    given = np.asarray(json.loads(body, parse_int=float)[name], object)
-    if set(map(type, given.ravel())) - {float}:  # true, "1" and null are none, though NumPy takes them for some
+    numbers = np.asarray(json.loads(body, parse_int=float)[name], object)
+    if set(map(type, numbers.ravel())) - {float}:  # true, "1" and null are none, though NumPy takes them for some
         raise TypeError
     with np.errstate(over="ignore"):
-        return given.astype(np.float32)
+        return numbers.astype(np.float32)
 
 
 def application(batcher: Batcher) -> Any:

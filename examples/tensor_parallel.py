@@ -56,6 +56,6 @@ if __name__ == "__main__":
     lowering.keep_memory()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=50)
-    given = parser.parse_args()
+    options = parser.parse_args()
     jax.config.update("jax_num_cpu_devices", 8)  # a laptop stands in for eight devices
-    print(f"largest difference of outputs: {main(given.steps):.1e}")
+    print(f"largest difference of outputs: {main(options.steps):.1e}")

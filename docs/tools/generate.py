@@ -203,11 +203,11 @@ def operators_page() -> str:
     losses = sum(op in FLossEquivalent for op in ops)
     backward = sum(op.name.startswith("_backward_") for op in list_unique_ops())
     own = sum(map(is_own, ops))
-    rest = len(ops) - own - sum(map(of_mxnet, ops))
+    others = len(ops) - own - sum(map(of_mxnet, ops))
     dialect = sum(op.name.startswith("_np") for op in ops)
     integers = sum(len(members) for family, members in groups.items() if family.startswith("quantization/"))
     counts = (
-        f"{mxnet_count()}{f', {own} of this library alone' * bool(own)} and {rest} more that gradient rules are "
+        f"{mxnet_count()}{f', {own} of this library alone' * bool(own)} and {others} more that gradient rules are "
         f"written with;\n{gradients} of them have gradients "
         f"({losses} are loss heads). {backward} `_backward_…` operators, which only gradients hold,\nare not listed. "
         f"{sum(map(len, families().values()))} cases.\n\n"

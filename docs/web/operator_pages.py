@@ -323,8 +323,8 @@ def example(op: Op, cases: list[Case]) -> str:
     call = f"{function(op)}({', '.join(arguments)})"
     if len(call) > 90:
         call = f"{function(op)}(\n    " + ",\n    ".join(arguments) + ",\n)"
-    given = ", ".join(f"{name}={tensor.shape}" for name, tensor in zip(names, case.inputs, strict=True))
-    lines = ["from symjax_nnvm import graph, symbol as sym", "", f"out = {call}", f"print(out.infer_shape({given})[1])"]
+    sizes = ", ".join(f"{name}={tensor.shape}" for name, tensor in zip(names, case.inputs, strict=True))
+    lines = ["from symjax_nnvm import graph, symbol as sym", "", f"out = {call}", f"print(out.infer_shape({sizes})[1])"]
     program = "\n".join(lines) + "\n"
     if op in FGradient and names and case.wrt != ():
         longer = f'{program}print(graph.create(out.gradient(["{names[(case.wrt or (0,))[0]]}"])).ir())\n'

@@ -22,9 +22,9 @@ def parts() -> dict[str, list[str]]:
 
 def found(name: str) -> Any:
     """What a dotted name is of. Raises AttributeError, ImportError."""
-    root, *rest = name.split(".")
+    root, *parts = name.split(".")
     value = importlib.import_module(root)
-    for part in rest:
+    for part in parts:
         value = getattr(value, part)
     return value
 

@@ -63,8 +63,8 @@ def main():
         executor.backward()
         for i, name in enumerate(trained):
             updater(i, executor.grad_dict[name], executor.arg_dict[name])
-        wanted = executor.arg_dict["label"].asnumpy().T.ravel().astype(int)
-        losses.append(float(-np.log(executor.outputs[0].asnumpy()[np.arange(wanted.size), wanted]).mean()))
+        targets = executor.arg_dict["label"].asnumpy().T.ravel().astype(int)
+        losses.append(float(-np.log(executor.outputs[0].asnumpy()[np.arange(targets.size), targets]).mean()))
     return {
         "losses": losses,
         "weights": {name: float(np.abs(executor.arg_dict[name].asnumpy()).sum()) for name in sorted(trained)},

@@ -62,7 +62,7 @@ class Ways:
     def lines(self) -> list[str]:
         """Return lines of text: how the calls of each batch's shapes run that train, once they are compiled fully."""
         functions = dict.fromkeys([self._full, *(chosen for _, chosen in self._chosen.items())])
-        return [line for each in functions if each is not None for line in each.ways()]
+        return [line for function in functions if function is not None for line in function.ways()]
 
     @cached_property
     def _first(self) -> Options | None:

@@ -75,8 +75,8 @@ def quantized_forms(nodes: Iterable[Node], wishes: Quantization) -> dict[Node, Q
         if node.op is None or node.op not in FQuantized:
             continue
         fused = [inner for body in node.attrs.subgraphs for inner in post_order(body.outputs) if inner.op is not None]
-        names = {each.name for each in (node, *fused)}
-        ops = {each.op.name for each in (node, *fused) if each.op is not None}
+        names = {member.name for member in (node, *fused)}
+        ops = {member.op.name for member in (node, *fused) if member.op is not None}
         if names & wishes.excluded or ops & wishes.excluded_ops:
             continue
         form: QuantizedForm | None = FQuantized[node.op](node.attrs)

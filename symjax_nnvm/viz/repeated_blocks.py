@@ -62,7 +62,7 @@ def repeated_blocks(index: IndexedGraph, shapes: Sequence[Shape | None] | None =
     """
     order = _Order(index, shapes)
     runs: list[RepeatedRun] = []
-    place, count = 0, len(order.says)
+    place, count = 0, len(order.labels)
     while place < count:
         best = None
         for distance in order.distances(place):
@@ -89,7 +89,7 @@ class _Order:
         self.names = [index.nodes[nid].source.name for nid in nids]
         self.reads: list[list[tuple[int, int] | int]] = []
         self.last_reader = list(range(len(nids)))
-        says = []
+        labels = []
         learned = _own_variables(index)
         for place, nid in enumerate(nids):
             node = index.nodes[nid]
@@ -102,15 +102,15 @@ class _Order:
                 else:  # a variable of one reader is the block's own; one of several must be the very same
                     reads.append(-1 if entry.node_id in learned else entry.node_id)
             self.reads.append(reads)
-            says.append(_operator_and_attributes(node.source))
+            labels.append(_operator_and_attributes(node.source))
         for head in index.outputs:
             if head.node_id in place_of:
                 self.last_reader[place_of[head.node_id]] = len(nids)
         self.sizes = None if shapes is None else [_sizes(index, nid, shapes) for nid in nids]
-        self.says = _numbered(says)
-        chains = [self.says]
+        self.labels = _numbered(labels)
+        chains = [self.labels]
         if self.sizes is not None:
-            chains.append(_numbered(list(zip(self.says, self.sizes, strict=True))))
+            chains.append(_numbered(list(zip(self.labels, self.sizes, strict=True))))
         self._next_alike = [_next_alike(chain) for chain in chains]
         self._crossing = self._entries_alive()
 
@@ -121,7 +121,7 @@ class _Order:
             other = place
             for _ in range(_DISTANCES):
                 other = following[other]
-                if other >= len(self.says) or other - place > _LONGEST:
+                if other >= len(self.labels) or other - place > _LONGEST:
                     break
                 distances.add(other - place)
         return sorted(distances)
@@ -129,7 +129,7 @@ class _Order:
     def run_at(self, place: int, distance: int) -> RepeatedRun | None:
         """Return the longest run of blocks of this length from here on, moved to where blocks begin most naturally."""
         end = place
-        while end + distance < len(self.says) and self._alike(end, end + distance, place):
+        while end + distance < len(self.labels) and self._alike(end, end + distance, place):
             if not self._grows_evenly(end, distance, place):
                 break
             if self.last_reader[end] - end > _REACH * distance:
@@ -167,7 +167,7 @@ class _Order:
 
     def _alike(self, a: int, b: int, begin: int) -> bool:
         """Return whether node b equals node a, and reads the same, one block later in a run from place `begin` on."""
-        if self.says[a] != self.says[b] or len(self.reads[a]) != len(self.reads[b]):
+        if self.labels[a] != self.labels[b] or len(self.reads[a]) != len(self.reads[b]):
             return False
         distance = b - a
         for x, y in zip(self.reads[a], self.reads[b], strict=True):
@@ -189,12 +189,12 @@ class _Order:
 
     def _entries_alive(self) -> list[int]:
         """Return for each place, how many operators before it are read there or later."""
-        change = [0] * (len(self.says) + 2)
+        change = [0] * (len(self.labels) + 2)
         for place, last in enumerate(self.last_reader):
             change[place + 1] += 1
             change[last + 1] -= 1
         alive, total = [], 0
-        for step in change[: len(self.says) + 1]:
+        for step in change[: len(self.labels) + 1]:
             total += step
             alive.append(total)
         return alive

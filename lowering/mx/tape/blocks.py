@@ -57,7 +57,7 @@ class CachedProgram:
         self._ways: Recent[Any, Ways] = Recent(policy.KEPT_TAPES)
         self._functions: Recent[Any, _Function] = Recent(policy.KEPT_TAPES)
         fixed = [fixed_inputs(symbol, lambda _, recorded=recorded: recorded) for recorded in (False, True)]
-        self._fixed = [[(self.names.index(name), number) for name, number in each.items()] for each in fixed]
+        self._fixed = [[(self.names.index(name), number) for name, number in numbers.items()] for numbers in fixed]
         """The inputs that a call sets to a number, by whether it is recorded."""
         self._serving = Serving(symbol, self._programs, data_names)
         self.op_hook: OpHook | None = None

@@ -100,7 +100,7 @@ def _needed(form: ImportForm) -> tuple[tuple[bool, ...], bool, int | None]:
     """Return whether each input of a form, and those that `*inputs` stands for, is annotated as a `Value`; and how many
     inputs it takes, None for any number."""
     _, *parameters = inspect.signature(form).parameters.values()
-    named = [each for each in parameters if each.kind is not each.VAR_POSITIONAL]
-    others = [each for each in parameters if each.kind is each.VAR_POSITIONAL]
-    needed = [each.annotation in ("Value", Value) for each in named]
-    return tuple(needed), any(each.annotation in ("Value", Value) for each in others), None if others else len(named)
+    named = [p for p in parameters if p.kind is not p.VAR_POSITIONAL]
+    others = [p for p in parameters if p.kind is p.VAR_POSITIONAL]
+    needed, are_values = ([p.annotation in ("Value", Value) for p in part] for part in (named, others))
+    return tuple(needed), any(are_values), None if others else len(named)

@@ -345,8 +345,8 @@ class LSTMCell(GatedCell):
         kinds = {"i": self._recurrent_activation, "f": self._recurrent_activation, "c": self._activation}
         pairs = zip(gates, {**kinds, "o": self._recurrent_activation}.items(), strict=True)
         i, f, c, o = (self._get_activation(F, gate, kind, name=f"{t}{letter}") for gate, (letter, kind) in pairs)
-        kept, new = F.elemwise_mul(f, states[1], name=f"{t}mul0"), F.elemwise_mul(i, c, name=f"{t}mul1")
-        cell = F.elemwise_add(kept, new, name=f"{t}state")
+        remembered, added = F.elemwise_mul(f, states[1], name=f"{t}mul0"), F.elemwise_mul(i, c, name=f"{t}mul1")
+        cell = F.elemwise_add(remembered, added, name=f"{t}state")
         if isinstance(self._activation, str):
             squashed = F.Activation(cell, act_type=self._activation, name=f"{t}activation0")
         else:
