@@ -22,7 +22,7 @@ from lowering.core.python_calls import at_home, is_called_back, of_this_thread
 from lowering.host.placed import placed_one
 from lowering.jax_casts import written
 from lowering.sharding.explicit_axes import on_auto_axes
-from lowering.xla.compile_options import telling_memory
+from lowering.xla.compile_options import read, telling_memory
 from symjax_nnvm.errors import (
     ExecutorTypeError,
     ExecutorValueError,
@@ -227,7 +227,7 @@ class OwnCell(ArrayCell):
             if is_called_back() or not on_cpu(value):
                 return None
             with telling_memory:
-                self._device, self._memory = committed_place(value), np.array(value)
+                self._device, self._memory = committed_place(value), np.array(read(value))
             self.__class__ = _WrittenCell  # pyright: ignore[reportAttributeAccessIssue]
             _VALUE.__set__(self, None)
         return self._memory

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from lowering.executor.bound_arrays import ArrayCell, OwnCell
+from lowering.xla.compile_options import read
 from symjax_nnvm.errors import BindError, InferenceError, refuse_unknown
 from symjax_nnvm.ir.types import is_known
 from symjax_nnvm.symbol.inference_calls import infer_shapes
@@ -80,5 +81,5 @@ def _resized(cell: ArrayCell, shape: tuple[int, ...]) -> ArrayCell:
     if size > cell.value.size:
         return OwnCell.zeros(cell.name, shape, cell.dtype, cell.place)
     # Through NumPy: JAX would compile a program for every pair of shapes.
-    value = np.ravel(np.asarray(cell.value))[:size].reshape(shape)
+    value = np.ravel(read(cell.value))[:size].reshape(shape)
     return OwnCell(cell.name, jax.device_put(value.copy(), cell.place), cell.place, shown=False)

@@ -55,6 +55,7 @@ from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import (
     MAX_LISTED,
     InferenceError,
+    OutOfMemoryError,
     TrainingError,
     close_names,
     listed,
@@ -381,13 +382,26 @@ class Trainer:
 
         Returns:
             The outputs in training mode.
+
+        Raises:
+            OutOfMemoryError: memory does not hold the step. The state is as before, unless the error says that it is
+                lost.
         """
         state = self.state
         if state is None:
             state = self.require_state()
         placed_batch = put_batch(self.placement, self.inputs.as_batch(batch))
-        with Held():
-            self.state, outputs = self._step(state, placed_batch)
+        try:
+            with Held():
+                self.state, outputs = self._step(state, placed_batch)
+        except OutOfMemoryError as error:
+            if state.step.is_deleted():
+                self.state = None
+                fix = "Call trainer.init, or restore a checkpoint, before a step with a smaller batch."
+                raise OutOfMemoryError(
+                    f"{error} The step had consumed the trainer's state, which is lost", fix=fix
+                ) from error
+            raise
         if isinstance(self._step, Staged):
             _consume(state, self.state)
         return outputs

@@ -15,6 +15,7 @@ from lowering.sharding.placement import DEFAULT_PLACEMENT, Placement
 from lowering.training.classes import ClassNumbers, Numbered, first_outside
 from lowering.training.inputs import Inputs
 from lowering.training.metrics import Metric, make_metrics
+from lowering.xla.compile_options import read, telling_memory
 from symjax_nnvm.errors import TrainingError, listed
 
 _NEVER = np.iinfo(np.int32).max
@@ -103,12 +104,13 @@ class Tracker:
 
     def results(self) -> dict[str, float]:
         """Return the metrics so far, by name."""
-        states = jax.device_get(self._states)
+        with telling_memory:
+            states = jax.device_get(self._states)
         return {m.name: m.result(state) for m, state in zip(self.metrics, states, strict=True)}
 
     def check_finite(self, epoch: int, first_batch: int, fix: str = "") -> None:
         """Raise TrainingError when an output was not finite, naming the first one and the batch."""
-        first = np.asarray(self._first_bad)
+        first = read(self._first_bad)
         i = int(first.argmin())
         if first[i] != _NEVER:
             raise TrainingError(
@@ -121,7 +123,7 @@ class Tracker:
         """Raise TrainingError when a label or an index numbers what is not there, naming the first one."""
         if self._outside is None:
             return
-        steps, places, bits = np.asarray(self._outside)
+        steps, places, bits = read(self._outside)
         wrong = [i for i in range(len(steps)) if steps[i] != _NEVER]
         if not wrong:
             return

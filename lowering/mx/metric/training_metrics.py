@@ -15,6 +15,7 @@ from lowering.messages.counts import CountError
 from lowering.mx.metric.metric_base import EvalMetric, MeanOfBatches, alias, arrays, register
 from lowering.mx.metric.two_classes import TwoClasses
 from lowering.training import metrics
+from lowering.xla.compile_options import telling_memory
 from symjax_nnvm.errors import CallError
 
 
@@ -111,7 +112,8 @@ class _Summed(EvalMetric):
 
     def get(self) -> tuple[Any, Any]:
         """Return (name, value) of the local sums."""
-        return self.name, self._metric.result(self._state)
+        with telling_memory:
+            return self.name, self._metric.result(self._state)
 
     def get_global(self) -> tuple[Any, Any]:
         """Return (name, value) of all since `reset`."""

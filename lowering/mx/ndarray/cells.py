@@ -18,7 +18,7 @@ from lowering.executor.bound_arrays import ArrayCell, Cell, OwnCell, Place, comm
 from lowering.host.placed import placed_one
 from lowering.jax_casts import held, written
 from lowering.mx.accepted_types import DType
-from lowering.xla.compile_options import telling_memory
+from lowering.xla.compile_options import read
 from symjax_nnvm.errors import LoweringError, NarrowedDtypeWarning
 
 
@@ -242,7 +242,7 @@ class SharedCell(ArrayCell):
     def assign(self, value: Any, *, cast: bool = False) -> None:
         """As `ArrayCell.assign`."""
         super().assign(value, cast=cast)
-        np.copyto(self._memory, np.asarray(self.value))
+        np.copyto(self._memory, read(self.value))
 
     def keep(self, value: jax.Array) -> None:
         """As `ArrayCell.keep`."""
@@ -265,8 +265,7 @@ def host(cell: Any) -> np.ndarray:
     if isinstance(value, Tracer):
         problem = "An array that JAX traces has no numbers before the traced function runs"
         raise LoweringError(problem, fix="Return the array from the function, and read it there: f(x).asnumpy().")
-    with telling_memory:
-        return np.asarray(value.block_until_ready())  # reading what was never allocated ends the process
+    return read(value)
 
 
 def stored_of(cell: Any) -> np.ndarray | None:
@@ -302,7 +301,7 @@ def _in_shape(value: Any, shape: tuple[int, ...]) -> Any:
     if isinstance(value, np.ndarray):
         return value.reshape(shape)
     if on_cpu(value):
-        return placed_one(np.asarray(value).reshape(shape), committed_place(value))
+        return placed_one(read(value).reshape(shape), committed_place(value))
     return jnp.reshape(value, shape)
 
 
@@ -311,7 +310,7 @@ def item(value: Any, key: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value[key]
     if on_cpu(value):
-        return placed_one(np.asarray(value)[key], committed_place(value))
+        return placed_one(read(value)[key], committed_place(value))
     return value[key]
 
 
@@ -319,7 +318,7 @@ def put(value: Any, key: Any, part: Any) -> Any:
     """The value with another part at a key; the part is broadcast. Raises ValueError where it does not fit."""
     on_host = isinstance(value, np.ndarray)
     if on_host or (on_cpu(value) and not isinstance(part, Tracer)):
-        whole = np.array(value)
+        whole = np.array(value if on_host else read(value))
         whole[key] = written(np.asarray(part), whole.dtype)
         return whole if on_host else placed_one(whole, committed_place(value))
     return value.at[key].set(written(part, value.dtype))

@@ -16,7 +16,7 @@ from lowering import Batches, Trainer, mx
 from lowering.training.classes import ClassNumbers, Numbered, first_outside
 from lowering.training.history import EpochRecord, History, StepEvent
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.errors import NonFiniteWarning, SymbolValueError, TrainingError
+from symjax_nnvm.errors import NonFiniteWarning, OutOfMemoryError, SymbolValueError, TrainingError
 from tests.lowering.training.networks import classifier, convolutional, images, points, values
 
 
@@ -177,6 +177,26 @@ def test_epochs_count_from_zero_everywhere(capsys: pytest.CaptureFixture[str]):
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition("  ")[0] for line in lines] == ["epoch 1 (2 of 3)", "epoch 2 (3 of 3)"]
     assert str(History([EpochRecord(0, 1, 0.0, {"loss": 1.0})])) == "epoch 0: loss 1"
+
+
+@pytest.mark.parametrize("is_consumed", [False, True])
+def test_a_step_without_memory_keeps_the_state_or_says_that_it_is_lost(
+    is_consumed: bool, monkeypatch: pytest.MonkeyPatch
+):
+    trainer = Trainer(classifier())
+    trainer.init(0, data=(4, 2))
+    state = trainer.state
+
+    def step(state: Any, _: Any) -> None:
+        if is_consumed:
+            state.step.delete()
+        raise OutOfMemoryError("The program needs more memory than there is")
+
+    monkeypatch.setattr(trainer, "_step", step)
+    batch = {"data": np.zeros((4, 2), "float32"), "softmax_label": np.zeros(4, "float32")}
+    with pytest.raises(OutOfMemoryError, match="more memory than there is" + ".*is lost.*init" * is_consumed):
+        trainer.step(batch)
+    assert trainer.state is (None if is_consumed else state)
 
 
 def test_a_batch_of_mx_is_told():
