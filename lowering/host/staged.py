@@ -66,8 +66,9 @@ _PAYS, _MOST = 8, 64
 """The number of calls of a quickly compiled program that must cost less than compiling, and the most that are made. A
 program of convolutions of groups and large images is compiled fully as soon as NumPy's part is spent."""
 
-_FEWEST = 4
-"""The number of calls of a quickly compiled program that does not pay, where NumPy cannot evaluate it."""
+_MOST_AT_A_LOSS = 4
+"""The most calls of a quickly compiled program that does not pay, where NumPy cannot evaluate it. One of AlexNet with
+64 images of 224² loses by a call what compiling fully takes, 3 and 4 s, and is called once."""
 
 _LARGE = 1 << 25
 """Elements of results whose computation is waited for."""
@@ -157,7 +158,7 @@ class Account(Kept):
     def count_quick(self, excess: float) -> None:
         """Count a call of a program that is compiled quickly. excess: the microseconds by which it is slower."""
         self.price = self.price or _SMALL
-        self.spent += max(excess, self.last / _MOST) if self.pays_quickly else self.limit / _FEWEST
+        self.spent += max(excess, self.last / (_MOST if self.pays_quickly else _MOST_AT_A_LOSS))
 
     def __str__(self) -> str:
         share = f"{self.spent / self.last:.0%}" if self.last else "nothing"
