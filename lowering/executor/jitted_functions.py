@@ -244,6 +244,7 @@ class ExecutorFunctions:
         if jitted is None:
             options["whole"] = not self.in_segments
             platform = None if self.quick else self._options.platform
+            options["name"] = f"{function.__name__} of {self.symbol.name or 'a group'}"
             jitted = jit(function, platform=platform, quick=self.quick, kept=self._kept, **options)
             if self.account and options["whole"]:
                 compiled = jitted

@@ -116,7 +116,7 @@ class Jitted:
     plain: the same without options, for `jax.export` and for callers that take JAX's own functions only. whole: whether
     calls run it as one program; else the function compiles what it can by itself. symbol: the network that it runs,
     whose arguments are mappings by name among its own; None where it is not known. kept: counts what programs keep, and
-    has them forgotten; None: one of its own.
+    has them forgotten; None: one of its own. name: for the log; "": the function's.
 
     The first run of a program is waited for, and memory that it could not allocate is reported: NumPy, reading a result
     that was never allocated, ends the process (jaxlib's "Check failed: buffer_.IsConcrete()").
@@ -130,8 +130,10 @@ class Jitted:
         whole: bool,
         symbol: Symbol | None = None,
         kept: Kept | None = None,
+        name: str = "",
         **options: Any,
     ):
+        self._name = name or getattr(function, "__name__", "a function")
         self._made, self._donates = False, options.get("donate_argnums", ()) != ()
         self._function, self._platform, self._quick, self._options = function, platform, quick, options
         self._symbol, self._whole = symbol, whole
@@ -180,7 +182,7 @@ class Jitted:
             outputs = self._run(args)
             if self._made:  # a program
                 self._made = False
-                tell_compiled(self._traced.__name__, began)
+                tell_compiled(self._name, began)
                 wait_for_memory(outputs)
                 self._count(args)
         except NNVMError as error:
@@ -240,11 +242,12 @@ def jit(
     whole: bool = True,
     symbol: Symbol | None = None,
     kept: Kept | None = None,
+    name: str = "",
     **options: Any,
 ) -> Jitted:
     """Return `jax.jit` of positional arguments, with `OPTIONS`, or `QUICK`. platform: where it runs; options:
-    `jax.jit`'s. whole, symbol, kept: see `Jitted`."""
-    return Jitted(function, platform, quick, whole, symbol, kept, **options)
+    `jax.jit`'s. whole, symbol, kept, name: see `Jitted`."""
+    return Jitted(function, platform, quick, whole, symbol, kept, name, **options)
 
 
 _LONG = 5.0

@@ -93,6 +93,16 @@ def kept_memory() -> Iterator[None]:
                 libc.malloc_trim(ctypes.c_size_t(0))
 
 
+def give_back() -> None:
+    """Return freed memory to the system, unless it is to be kept: what a program was compiled in lies in pieces."""
+    libc = _libc()
+    if libc is None:
+        return
+    with _changing:
+        if not (_runs or _for_good):
+            libc.malloc_trim(ctypes.c_size_t(0))
+
+
 @cache
 def _glibc() -> ctypes.CDLL | None:
     return ctypes.CDLL(None) if platform.libc_ver()[0] == "glibc" else None

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import jax
 
+from lowering.xla.host_memory import give_back
 from symjax_nnvm.errors import CallError
 from symjax_nnvm.inspect.footprint import parse_size
 
@@ -31,6 +32,10 @@ _MOST = 1 << 30
 
 _LEFT = 15 / 16
 """The part of the bound that is left when it is passed: finding what was called longest ago looks at all."""
+
+_GIVEN_BACK = 1 << 26
+"""Bytes of programs that are forgotten until freed memory goes back to the system, which takes 4 ms. After 4,500 eager
+steps of new shapes, bound to 60 MB, the process has 350 MB; without, 418, of which 103 are free."""
 
 _turns = count(1).__next__
 _lock = threading.Lock()
@@ -80,7 +85,7 @@ class _Bound:
     """Holds the bound of the process, and all that is counted."""
 
     def __init__(self) -> None:
-        self.limit, self.total = _MOST, 0
+        self.limit, self.total, self.forgotten = _MOST, 0, 0
         self.all: weakref.WeakSet[Kept] = weakref.WeakSet()
 
     def grow(self, size: int, growing: Kept | None = None) -> None:
@@ -89,7 +94,11 @@ class _Bound:
             self.total += size  # of those that died meanwhile, too
             forgotten = self._too_many(growing) if self.total > self.limit else []
         for one in forgotten:
+            self.forgotten += one.bytes
             one.forget()
+        if self.forgotten >= _GIVEN_BACK:
+            self.forgotten = 0
+            give_back()
 
     def _too_many(self, growing: Kept | None) -> list[Kept]:
         programs = sorted((one for one in self.all if one.bytes), key=lambda one: one.used)

@@ -302,11 +302,13 @@ class _TapeProgram:
         of_blocks = [function.functions for function in self.functions if function.functions is not None]
         self._accounts = [block.account for block in of_blocks if block.account is not None]
         """Of the functions whose first calls these are."""
-        compiles = lambda kept: jit(self._run, quick=bool(self._accounts), kept=kept)  # noqa: E731
+        names = dict.fromkeys(f.symbol.name or "a group" for f in self.functions if f.functions is not None)
+        self._name = f"the training pass of {', '.join(names)}" if names else "a recorded computation"
+        compiles = lambda kept: jit(self._run, quick=bool(self._accounts), kept=kept, name=self._name)  # noqa: E731
         staged = Staged(self._run, compiles, self._accounts or None, open_traces=self.traces)
         self._learned = [{node.name for node in learned_variables(function.symbol)} for function in self.functions]
         self._may_pay = may_pay([function.symbol for function in self.functions])
-        in_lanes = InLanes(BatchFunction(self._run, jit(self._run), self._samples), may_pay=self._may_pay)
+        in_lanes = InLanes(BatchFunction(self._run, jit(self._run, name=self._name), self._samples), may_pay=self._may_pay)
         self.run: Callable[..., Any] = in_lanes if of_blocks and not self._accounts else staged
 
     def ways(self) -> list[str]:
@@ -340,7 +342,8 @@ class _TapeProgram:
             return (gradients, outputs), new_values
 
         run = lambda *arguments: updated(computed(*arguments), *arguments)  # noqa: E731
-        whole, finish = (jit(run, donate_argnums=2 if donate else ()), jit(updated, donate_argnums=3 if donate else ()))
+        whole = jit(run, donate_argnums=2 if donate else (), name=f"{self._name} with its update")
+        finish = jit(updated, donate_argnums=3 if donate else ())
         samples = lambda run_arguments, *_: self._samples(*run_arguments)  # noqa: E731
         program = InLanes(BatchFunction(computed, whole, samples, finish), may_pay=self._may_pay)
         return self._with_updates.setdefault(key, program)

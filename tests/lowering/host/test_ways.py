@@ -293,6 +293,25 @@ def test_long_compiling_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytes
     assert " s." in caplog.text
 
 
+@pytest.mark.slow("compiles")
+def test_the_log_names_what_took_long(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+    monkeypatch.setattr(xla_options, "_LONG", 0.0)
+    block = mx.gluon.nn.Dense(2, in_units=3, prefix="dense_")
+    block.initialize()
+    x = mx.nd.ones((2, 3))
+    with caplog.at_level(logging.INFO, "lowering"), lowering.effort("full"):
+        for hybridised in (False, False, False, True):
+            block.hybridize(hybridised)
+            with mx.autograd.record():
+                loss = block(x)
+            loss.backward()
+            loss.wait_to_read()
+        executor = lowering.simple_bind(sym.relu(sym.Variable("data"), name="act"), "cpu", data=(2,))
+        executor.forward(is_train=False)
+    for what in ("a recorded computation", "the training pass of dense_fwd", "forward of act"):
+        assert f"Compiling {what} took" in caplog.text
+
+
 def test_bars_are_told_of_compiling_and_of_it_alone(monkeypatch: pytest.MonkeyPatch):
     told: list[str] = []
     monkeypatch.setattr(xla_options, "tell", told.append)

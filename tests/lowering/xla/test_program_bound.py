@@ -56,6 +56,18 @@ def test_what_was_called_longest_ago_is_freed_and_is_right_when_it_comes_again()
         np.testing.assert_array_equal(run(rows(1)), np.full((1, 2), n + 1.0))
 
 
+@pytest.mark.usefixtures("small")
+def test_freed_memory_goes_back_now_and_then(monkeypatch: pytest.MonkeyPatch):
+    given_back: list[int] = []
+    monkeypatch.setattr(bound, "give_back", lambda: given_back.append(n))
+    monkeypatch.setattr(bound, "_GIVEN_BACK", BOUND)
+    owner = jit(lambda x: x)
+    programs = [Kept(owner) for _ in range(8)]
+    for n, program in enumerate(programs):
+        program.grow(BOUND // 2)
+    assert given_back == [2, 4, 6]  # each time two are forgotten
+
+
 @pytest.mark.slow("compiles")
 @pytest.mark.usefixtures("small")
 def test_a_signature_that_was_forgotten_begins_anew(monkeypatch: pytest.MonkeyPatch):
