@@ -471,9 +471,8 @@ class Executor:
     def ways(self) -> list[str]:
         """Return lines of text: how passes run, when they will be compiled further, and which run in lanes."""
         functions = self._functions
-        if functions.account is not None:
-            return [f"evaluated by NumPy; {functions.account}"]
-        return ["compiled quickly" if functions.quick else "compiled", *functions.ways()]
+        way = ["compiled quickly" if functions.quick else "compiled"] if functions.account is None else []
+        return way + functions.ways()
 
     def debug_str(self) -> str:
         """Return the graph that runs, with its forward outputs and then its gradients, as text in NNVM's layout.

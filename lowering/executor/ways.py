@@ -60,7 +60,7 @@ class Ways:
         return chosen
 
     def lines(self) -> list[str]:
-        """Return lines of text: how the calls of each batch's shapes run that train, once they are compiled fully."""
+        """Return lines of text: how the calls of each batch's shapes run that train."""
         functions = dict.fromkeys([self._full, *(chosen for _, chosen in self._chosen.items())])
         return [line for function in functions if function is not None for line in function.ways()]
 

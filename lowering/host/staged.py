@@ -151,6 +151,11 @@ class Account(Kept):
         return self.price if self.pays_quickly else self.limit
 
     @property
+    def is_begun(self) -> bool:
+        """Whether calls are evaluated, not yet compiled quickly."""
+        return self.spent <= self.limit or not self.pays_quickly
+
+    @property
     def is_due(self) -> bool:
         """Whether compiling fully pays."""
         return self.spent >= self.last > 0
@@ -161,7 +166,9 @@ class Account(Kept):
         self.spent += max(excess, self.last / (_MOST if self.pays_quickly else _MOST_AT_A_LOSS))
 
     def __str__(self) -> str:
-        share = f"{self.spent / self.last:.0%}" if self.last else "nothing"
+        if not self.last:
+            return "not called yet"
+        share = f"{self.spent / self.last:.0%}"
         return f"compiled when first calls have cost {self.last / 1e6:.2g} s more than compiled ones, now {share} of it"
 
 
@@ -390,7 +397,7 @@ class _Evaluated:
     @property
     def is_begun(self) -> bool:
         """Whether calls of the accounts are evaluated, not yet compiled quickly."""
-        return all(account.spent <= account.limit or not account.pays_quickly for account in self._accounts)
+        return all(account.is_begun for account in self._accounts)
 
     @property
     def is_affordable(self) -> bool:

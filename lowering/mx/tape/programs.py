@@ -304,12 +304,15 @@ class _TapeProgram:
         """Of the functions whose first calls these are."""
         names = dict.fromkeys(f.symbol.name or "a group" for f in self.functions if f.functions is not None)
         self._name = f"the training pass of {', '.join(names)}" if names else "a recorded computation"
-        compiles = lambda kept: jit(self._run, quick=bool(self._accounts), kept=kept, name=self._name)  # noqa: E731
+        self._quick = any(block.quick for block in of_blocks)
+        compiles = lambda kept: jit(self._run, quick=self._quick, kept=kept, name=self._name)  # noqa: E731
         staged = Staged(self._run, compiles, self._accounts or None, open_traces=self.traces)
         self._learned = [{node.name for node in learned_variables(function.symbol)} for function in self.functions]
         self._may_pay = may_pay([function.symbol for function in self.functions])
-        in_lanes = InLanes(BatchFunction(self._run, jit(self._run, name=self._name), self._samples), may_pay=self._may_pay)
-        self.run: Callable[..., Any] = in_lanes if of_blocks and not self._accounts else staged
+        whole = jit(self._run, quick=self._quick, name=self._name)
+        in_lanes = InLanes(BatchFunction(self._run, whole, self._samples), may_pay=self._may_pay)
+        at_once = whole if self._quick else in_lanes
+        self.run: Callable[..., Any] = at_once if of_blocks and not self._accounts else staged
 
     def ways(self) -> list[str]:
         """Return lines of text: how it runs the calls of each batch's shapes, alone and with updates."""
@@ -342,11 +345,12 @@ class _TapeProgram:
             return (gradients, outputs), new_values
 
         run = lambda *arguments: updated(computed(*arguments), *arguments)  # noqa: E731
-        whole = jit(run, donate_argnums=2 if donate else (), name=f"{self._name} with its update")
+        name = f"{self._name} with its update"
+        whole = jit(run, quick=self._quick, donate_argnums=2 if donate else (), name=name)
         finish = jit(updated, donate_argnums=3 if donate else ())
         samples = lambda run_arguments, *_: self._samples(*run_arguments)  # noqa: E731
-        program = InLanes(BatchFunction(computed, whole, samples, finish), may_pay=self._may_pay)
-        return self._with_updates.setdefault(key, program)
+        in_lanes = InLanes(BatchFunction(computed, whole, samples, finish), may_pay=self._may_pay)
+        return self._with_updates.setdefault(key, whole if self._quick else in_lanes)
 
     def _samples(self, given: Sequence[Given], head_grads: Sequence[jax.Array | None]) -> dict[str, jax.Array]:
         """Return what calls are given that is not learned, and the gradients of the heads."""

@@ -138,6 +138,45 @@ def test_a_network_moves_up_when_its_calls_have_cost_their_part(monkeypatch: pyt
     assert "compiled" in str(lowering.explain(predict))
 
 
+def test_an_executor_tells_which_way_its_next_call_runs(monkeypatch: pytest.MonkeyPatch):
+    executor = lowering.simple_bind(sym.relu(sym.Variable("data")), data=(2,))
+    assert executor.ways() == ["evaluated by NumPy; not called yet"]
+    executor.forward(is_train=False)
+    assert executor.ways()[0].startswith("evaluated by NumPy; compiled when")
+    monkeypatch.setattr(staged.Account, "limit", 1e-9)
+    monkeypatch.setattr(staged.Account, "pays_quickly", True)
+    assert executor.ways()[0].startswith("compiled quickly; compiled when")
+
+
+def test_a_hybridised_block_tells_which_way_its_next_call_runs():
+    block = mx.gluon.nn.Dense(2, in_units=3)
+    block.initialize()
+    block.hybridize()
+    with mx.autograd.record():
+        loss = block(mx.nd.ones((2, 3)))
+    loss.backward()
+    loss.wait_to_read()
+    assert any("evaluated by NumPy" in line for line in lowering.explain(block).ways)
+
+
+@pytest.mark.slow("compiles")
+def test_a_training_pass_is_compiled_quickly_when_asked(monkeypatch: pytest.MonkeyPatch):
+    kinds: set[Any] = set()
+    known = xla_options.options_for
+    monkeypatch.setattr(xla_options, "options_for", lambda on, kind: kinds.add(kind) or known(on, kind))
+    block = mx.gluon.nn.Dense(2, in_units=3)
+    block.initialize()
+    block.hybridize(effort="quick")
+    trainer = mx.gluon.Trainer(block.collect_params(), "sgd")
+    for _ in range(2):
+        with mx.autograd.record():
+            loss = block(mx.nd.ones((2, 3)))
+        loss.backward()
+        trainer.step(2)
+        loss.wait_to_read()
+    assert kinds == {"quick"}
+
+
 def test_ways_have_what_is_compiled_at_its_first_call():
     x = {"data": np.ones(3, "f")}
     run = lowering.compile(sym.Variable("data") + 1)
