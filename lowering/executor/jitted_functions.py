@@ -260,8 +260,8 @@ class ExecutorFunctions:
         return jitted
 
     def ways(self) -> list[str]:
-        """Return lines of text: how the first calls run, and when they move up; else how those of each batch's shapes run
-        that train."""
+        """Return lines of text: how the first calls run, and when they move up; else how the calls of each batch's
+        shapes run that train."""
         if self.account is not None:
             way = "evaluated by NumPy" if self.account.is_begun else "compiled quickly"
             return [f"{way}; {self.account}"]
