@@ -7,6 +7,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import jax
@@ -98,6 +99,7 @@ def _root(node: ast.expr) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
+@cache
 def find(source: str) -> Finder:
     finder = Finder()
     finder.visit(ast.parse(source))
