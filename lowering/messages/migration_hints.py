@@ -383,7 +383,7 @@ def unknown_attribute(owner: str, name: str, attributes: list[str]) -> NoReturn:
     """Raise UnknownAttributeError for an attribute that an object or a module does not have. In `from owner import
     name` raise ImportError, because Python would replace the message of another error."""
     word = hint_for(owner, name)
-    if word and _imports(inspect.stack(0)[2].frame):
+    if word and _is_imported(inspect.currentframe()):
         raise ImportError(f"{owner} has no {name!r}. {word}", name=f"lowering.{owner}")
     is_asked_by_python = name.startswith("__")
     way = word or (
@@ -392,7 +392,11 @@ def unknown_attribute(owner: str, name: str, attributes: list[str]) -> NoReturn:
     raise UnknownAttributeError(f"{owner} has no attribute {name!r}. {way}".rstrip(), name=name)
 
 
-def _imports(frame: FrameType) -> bool:
-    """Return whether a frame looks a name up in order to import it."""
+def _is_imported(frame: FrameType | None) -> bool:
+    """Return whether the caller of a frame's caller looks a name up in order to import it."""
+    frame = frame and frame.f_back
+    frame = frame and frame.f_back
+    if frame is None:
+        return False
     code = frame.f_code
     return code.co_name == "_handle_fromlist" or code.co_code[frame.f_lasti] == dis.opmap["IMPORT_FROM"]
