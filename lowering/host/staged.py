@@ -274,8 +274,8 @@ class Staged:
         signature.account.bytes = 0  # the plan's
         options = {} if signature.options is None else {"compiler_options": signature.options}
         compiled = self._compiles(signature.account, **options)
-        signature.compiled = compiled = _waited_for(compiled) if signature.is_large else compiled
-        return compiled
+        signature.compiled = always = _waited_for(compiled, _LARGE) if signature.is_large else compiled
+        return _waited_for(compiled, 0) if self._few else always  # a new size is too large more often
 
     def forget(self, key: Any) -> None:
         """Let go of the programs of a signature, and of what was counted: it begins anew. None: of what is compiled for
@@ -297,7 +297,9 @@ class Staged:
     def _in_full(self) -> Callable[..., Any]:
         """What runs calls of signatures that are not told apart: they are compiled at once."""
         compiled = self._compiles(self._all)
-        return _waited_for(compiled) if self._few else compiled  # of a network it is waited for, or was estimated
+        return (
+            _waited_for(compiled, _LARGE) if self._few else compiled
+        )  # of a network it is waited for, or was estimated
 
     @cached_property
     def _quick(self) -> Callable[..., Any]:
@@ -347,13 +349,13 @@ class _Signature:
         return "compiled" if self.compiled is not None else f"compiled quickly; {self.account}"
 
 
-def _waited_for(compiled: Callable[..., Any]) -> Callable[..., Any]:
+def _waited_for(compiled: Callable[..., Any], size: int) -> Callable[..., Any]:
     """Return a function that raises where memory does not hold its results, before any array is written with them, or
-    read: NumPy, reading what was never allocated, ends the process."""
+    read: NumPy, reading what was never allocated, ends the process. size: elements of results that are waited for."""
 
     def waited(*args: Any) -> Any:
         results = compiled(*args)
-        if any(not isinstance(array, Tracer) and array.size > _LARGE for array in _flattened(results)[0]):
+        if any(not isinstance(array, Tracer) and array.size > size for array in _flattened(results)[0]):
             wait_for_memory(results)
         return results
 
