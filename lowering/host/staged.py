@@ -274,8 +274,9 @@ class Staged:
         signature.account.bytes = 0  # the plan's
         options = {} if signature.options is None else {"compiler_options": signature.options}
         compiled = self._compiles(signature.account, **options)
-        signature.compiled = always = _waited_for(compiled, _LARGE) if signature.is_large else compiled
-        return _waited_for(compiled, 0) if self._few else always  # a new size is too large more often
+        later = _waited_for(compiled, _LARGE) if signature.is_large else compiled
+        signature.compiled = later
+        return _waited_for(compiled, 0) if self._few else later  # a new size is too large more often
 
     def forget(self, key: Any) -> None:
         """Let go of the programs of a signature, and of what was counted: it begins anew. None: of what is compiled for
@@ -297,9 +298,8 @@ class Staged:
     def _in_full(self) -> Callable[..., Any]:
         """What runs calls of signatures that are not told apart: they are compiled at once."""
         compiled = self._compiles(self._all)
-        return (
-            _waited_for(compiled, _LARGE) if self._few else compiled
-        )  # of a network it is waited for, or was estimated
+        # A network's is waited for, or was estimated.
+        return _waited_for(compiled, _LARGE) if self._few else compiled
 
     @cached_property
     def _quick(self) -> Callable[..., Any]:
