@@ -106,13 +106,13 @@ def _share_contexts() -> None:
 
     if (make := getattr(mlir, "make_ir_context", None)) is None:
         return
-    kept = threading.local()
+    of_thread = threading.local()
 
     def shared() -> object:
-        kept.left = getattr(kept, "left", 0) - 1
-        if kept.left < 0:
-            kept.context, kept.left = make(), 99
-        return kept.context
+        of_thread.programs = getattr(of_thread, "programs", 100) + 1
+        if of_thread.programs > 100:
+            of_thread.context, of_thread.programs = make(), 1
+        return of_thread.context
 
     mlir.make_ir_context = shared
 

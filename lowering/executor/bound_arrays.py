@@ -22,7 +22,7 @@ from lowering.core.python_calls import at_home, is_called_back, of_this_thread
 from lowering.host.placed import placed_one
 from lowering.jax_casts import written
 from lowering.sharding.explicit_axes import on_auto_axes
-from lowering.xla.compile_options import read, telling_memory
+from lowering.xla.out_of_memory import read, telling_memory
 from symjax_nnvm.errors import (
     ExecutorTypeError,
     ExecutorValueError,

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from lowering.executor.bound_arrays import ArrayCell, OwnCell
-from lowering.xla.compile_options import read
+from lowering.xla.out_of_memory import read
 from symjax_nnvm.errors import BindError, InferenceError, refuse_unknown
 from symjax_nnvm.ir.types import is_known
 from symjax_nnvm.symbol.inference_calls import infer_shapes

@@ -24,7 +24,8 @@ from lowering.host.open_sizes import OpenTraces, trace
 from lowering.host.placed import owned, placed
 from lowering.host.primitives import NotEvaluated, is_key, is_threefry
 from lowering.host.quick_calls import excess_of_quick_calls
-from lowering.xla.compile_options import forget_note_of_jax, is_of_memory, jit, options_for, too_large, wait_for_memory
+from lowering.xla.compile_options import forget_note_of_jax, jit, options_for
+from lowering.xla.out_of_memory import is_of_memory, too_large, wait_for_memory
 from lowering.xla.program_bound import Forgets, Kept, bytes_of_plan, inner_programs, jitted
 from symjax_nnvm.errors import CallError, NNVMError, refuse_unknown
 

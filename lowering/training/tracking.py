@@ -15,7 +15,7 @@ from lowering.sharding.placement import DEFAULT_PLACEMENT, Placement
 from lowering.training.classes import ClassNumbers, Numbered, first_outside
 from lowering.training.inputs import Inputs
 from lowering.training.metrics import Metric, make_metrics
-from lowering.xla.compile_options import read, telling_memory
+from lowering.xla.out_of_memory import read, telling_memory
 from symjax_nnvm.errors import TrainingError, listed
 
 _NEVER = np.iinfo(np.int32).max

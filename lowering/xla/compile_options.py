@@ -20,10 +20,11 @@ from jax.core import Tracer
 from lowering.native.unpromised import OURS_ALONE, knows_options
 from lowering.xla.host_memory import installed_memory
 from lowering.xla.interrupts import hold_interrupts
+from lowering.xla.out_of_memory import is_of_memory, too_large, wait_for_memory
 from lowering.xla.platforms import current_platform
 from lowering.xla.program_bound import Kept, bytes_of_program
 from lowering.xla.switches import XLAS, onednn_calls
-from symjax_nnvm.errors import NNVMError, OutOfMemoryError
+from symjax_nnvm.errors import NNVMError
 from symjax_nnvm.inspect.footprint import Footprint, bytes_text, estimate
 from symjax_nnvm.progress import tell
 from symjax_nnvm.symbol.symbol import Symbol
@@ -286,16 +287,6 @@ class Awaited:
         return outputs
 
 
-def wait_for_memory(results: Any) -> None:
-    """Wait for arrays, and raise JaxRuntimeError where memory for them could not be allocated. Other errors are raised
-    where the arrays are read."""
-    try:
-        jax.block_until_ready(results)
-    except jax.errors.JaxRuntimeError as error:
-        if is_of_memory(error):
-            raise
-
-
 def estimated(symbol: Symbol, shapes: Mapping[str, Any]) -> Footprint | None:
     """Return the estimated cost of a run of a symbol, with shapes by name; None where it cannot be estimated."""
     names = set(symbol.list_inputs())
@@ -314,46 +305,3 @@ def _bytes_of_largest(results: Any) -> int:
     """Return bytes of the largest huge array among results; 0 where there is none."""
     sizes = [(array.size, array.dtype.itemsize) for array in jax.tree.leaves(results) if isinstance(array, jax.Array)]
     return max((n * size for n, size in sizes if isinstance(n, int) and n >= HUGE), default=0)
-
-
-def is_of_memory(error: BaseException) -> bool:
-    """Return whether an error of NumPy's or JAX's is a failed allocation of memory."""
-    if isinstance(error, NNVMError):
-        return False
-    text = str(error) if isinstance(error, RuntimeError) else ""
-    if text.startswith("RESOURCE_EXHAUSTED") or "YNNPACK operation failed" in text:  # all that this library says
-        return True
-    return isinstance(error, MemoryError) or "Out of memory" in text
-
-
-def too_large(error: BaseException, cost: Footprint | None = None) -> OutOfMemoryError:
-    """Return the error for memory that could not be allocated; cost: of the network, where it can be estimated."""
-    error.__traceback__ = None  # its frames hold the arrays that have no memory
-    where = "" if cost is None else f"; by the estimate {bytes_text(cost.peak_bytes)}, most of it for {cost.place}"
-    return OutOfMemoryError(
-        f"The program needs more memory than there is{where}: {str(error).strip().rstrip('.')}",
-        fix="Use smaller arrays, and check parameters that decide sizes (pad, scale, reps, shape).",
-    )
-
-
-class _TellingMemory:  # a generator's block takes three times as long
-    """A block in which NumPy's and JAX's errors for memory that could not be allocated become OutOfMemoryError."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> None:
-        if error is not None and is_of_memory(error):
-            raise too_large(error) from error
-
-
-telling_memory = _TellingMemory()
-
-
-def read(array: jax.Array) -> np.ndarray:
-    """An array of JAX in NumPy's memory, not to be written. Raises OutOfMemoryError where memory for it could not be
-    allocated: NumPy alone would end the process."""
-    with telling_memory:
-        return np.asarray(array.block_until_ready())

@@ -99,9 +99,9 @@ def _add(export: Callable[[], object]) -> None:
 def cases(*, large: bool = True) -> dict[str, Any]:
     """Every test of the installed package, by name without `test_`; or without the large ones, which take ONNX a second
     each: it computes their results number by number."""
-    found, left = _collected()
-    while large and left:
-        left.pop(0)()
+    found, additions = _collected()
+    while large and additions:
+        additions.pop(0)()
     return {case.name.removeprefix("test_"): case for case in found}
 
 

@@ -15,7 +15,7 @@ from lowering.messages.counts import CountError
 from lowering.mx.metric.metric_base import EvalMetric, MeanOfBatches, alias, arrays, register
 from lowering.mx.metric.two_classes import TwoClasses
 from lowering.training import metrics
-from lowering.xla.compile_options import telling_memory
+from lowering.xla.out_of_memory import telling_memory
 from symjax_nnvm.errors import CallError
 
 

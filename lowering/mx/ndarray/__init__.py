@@ -48,7 +48,7 @@ from lowering.mx.ndarray.saved_arrays import as_ndarray as as_ndarray
 from lowering.mx.ndarray.saved_arrays import load as load
 from lowering.mx.ndarray.saved_arrays import save as save
 from lowering.mx.tape.programs import run_all
-from lowering.xla.compile_options import telling_memory
+from lowering.xla.out_of_memory import telling_memory
 from symjax_nnvm.errors import UnknownFunctionError
 from symjax_nnvm.symbol.operator_functions import OF_NODES
 

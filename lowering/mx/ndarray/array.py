@@ -47,7 +47,7 @@ from lowering.mx.tape.expressions import (
 )
 from lowering.mx.util import is_np_array
 from lowering.optim.updates import in_rows_of
-from lowering.xla.compile_options import telling_memory
+from lowering.xla.out_of_memory import telling_memory
 from lowering.xla.platforms import current_platform, kind_of
 from symjax_nnvm.errors import (
     CallError,

@@ -18,7 +18,7 @@ from lowering.executor.bound_arrays import ArrayCell, Cell, OwnCell, Place, comm
 from lowering.host.placed import placed_one
 from lowering.jax_casts import held, written
 from lowering.mx.accepted_types import DType
-from lowering.xla.compile_options import read
+from lowering.xla.out_of_memory import read
 from symjax_nnvm.errors import LoweringError, NarrowedDtypeWarning
 
 

@@ -18,7 +18,7 @@ from lowering.mx.context import Context, as_context
 from lowering.mx.ndarray.array import NDArray, NotAnArrayError, invoke, like_jax, stored_as
 from lowering.mx.ndarray.cells import SharedCell, StoredCell, warn_of_narrowing
 from lowering.mx.ndarray.storage_types import check_storage, warn_once
-from lowering.xla.compile_options import is_of_memory, telling_memory, too_large
+from lowering.xla.out_of_memory import is_of_memory, telling_memory, too_large
 from symjax_nnvm.errors import CallError, NNVMError
 from symjax_nnvm.ir.types import DTYPE_CODES
 from symjax_nnvm.symbol import function_named
