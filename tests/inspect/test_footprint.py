@@ -43,6 +43,11 @@ def test_a_chain_holds_two_arrays_at_a_time():
     assert cost.peak_bytes == MIB + MIB + 2 * MIB + 2 * MIB
 
 
+@pytest.mark.parametrize(("net", "results"), [(sym.argsort(X), 1), (sym.topk(X, k=0, ret_typ="value"), 2)])
+def test_ordering_works_on_two_copies(net: Symbol, results: int):
+    assert nn.estimate(net, {"data": (MIB // 4,)}).peak_bytes == (1 + results + 2) * MIB
+
+
 def test_elementwise_operators_take_memory_over():
     cost = nn.estimate(sym.relu(sym.relu(sym.relu(X))), {"data": (MIB // 4,)})
     assert cost.peak_bytes == 2 * MIB

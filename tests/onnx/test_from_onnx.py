@@ -233,6 +233,13 @@ def test_arrays_of_open_sizes_follow_an_input():
     assert_same(made, {"x": floats(5, 3)})
 
 
+@pytest.mark.parametrize(("start", "end", "step"), [(-2, 99, 1), (1, -1, 1), (0, -2, 3), (-1, -99, -1), (-2, 0, -2)])
+def test_parts_of_an_open_axis_are_counted_from_its_ends(start: int, end: int, step: int):
+    bounds = {name: np.asarray([value]) for name, value in (("s", start), ("e", end), ("a", 0), ("k", step))}
+    made = model_of([node("Slice", "x s e a k")], {"x": ("n", 3)}, weights=bounds)
+    assert_same(made, {"x": floats(7, 3)})
+
+
 OLD = {
     "squeeze": (7, [node("Squeeze", "x", "s", axes=[2]), node("Unsqueeze", "s", axes=[0, 3])], (2, 3, 1), {}),
     "slice": (9, [node("Slice", "x", axes=[1, 0], starts=[-2, 0], ends=[9999, 1])], (2, 3, 4), {}),

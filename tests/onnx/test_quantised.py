@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,6 +16,8 @@ from lowering import compile
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import OnnxError
 from tests.onnx.runtime import run
+from tests.onnx.test_from_onnx import model_of, node
+from tests.onnx.test_onnx_meaning import ours
 
 SHAPE = (2, 3, 10, 10)
 
@@ -123,6 +126,28 @@ def test_biases_do_not_overflow(width: float, weight: float, granularity: str):
     expected = np.asarray(nn.Model(net, args).predictor()(data=data)[0])
     np.testing.assert_allclose(ours, expected, atol=np.abs(expected).max() * 0.02)
     np.testing.assert_allclose(theirs, expected, atol=np.abs(expected).max() * 0.02)
+
+
+LEVELS = np.asarray([[1, 2, 3], [4, 5, 6]], np.uint8)
+COMPUTED: dict[str, tuple[onnx.NodeProto, np.ndarray, list[Any]]] = {
+    "a scale and a zero point for each row": (
+        node("QLinearMatMul", "x scales zeros w one zero half zero"), LEVELS, [[[16, 34], [32, 68]]]
+    ),
+    "zeros": (node("DynamicQuantizeLinear", "x", "y s z"), np.zeros((2, 3), "f"), [np.zeros((2, 3)), 1 / 255, 0]),
+}  # fmt: skip
+"""(node, x, results by hand): onnxruntime takes one scale for all rows, and has another scale for zeros."""
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_levels_are_onnxs(name: str):
+    made, x, expected = COMPUTED[name]
+    numbers: dict[str, Any] = {"scales": [1, 2], "one": 1, "half": 0.5}
+    weights = {each: np.asarray(value, np.float32) for each, value in numbers.items()}
+    weights |= {"zeros": np.asarray([1, 4], np.uint8), "zero": np.asarray(0, np.uint8), "w": LEVELS.T}
+    dtype = "UINT8" if x.dtype == np.uint8 else "FLOAT"
+    model = model_of([made], {"x": (dtype, x.shape)}, made.output, {n: weights[n] for n in {*made.input} - {"x"}})
+    for found, by_hand in zip(ours(model, {"x": x}), expected, strict=True):
+        np.testing.assert_allclose(found, by_hand, rtol=1e-6)
 
 
 def test_levels_that_mxnet_lacks_are_refused():

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
 import lowering
+from symjax_nnvm import symbol as sym
 from symjax_nnvm.ir.attributes import FGradient, FIgnoreInputs, FListInputNames, TAdjointOf
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import Op, list_unique_ops
@@ -115,6 +117,35 @@ def test_an_adjoint_ignores_what_its_input_is_only_the_model_of(op: Op):
     heads = [NodeEntry(create_variable_node(f"g{i}")) for i in range(node.num_outputs())]
     gradients = list(FGradient[op](node, heads))
     assert [gradients[i] for i in FIgnoreInputs[op](node.attrs)] == [None] * len(list(FIgnoreInputs[op](node.attrs)))
+
+
+@pytest.mark.parametrize(
+    ("op", "params", "shapes"),
+    [
+        ("_npi_ediff1d", {"to_begin_arr_given": True, "to_end_scalar": 3.0}, [(3, 2), (2,)]),
+        ("_npi_ediff1d", {"to_begin_scalar": 3.0, "to_end_arr_given": True}, [(3,), (1,)]),
+        ("GridGenerator", {"transform_type": "affine", "target_shape": (3, 4)}, [(2, 6)]),
+        ("GridGenerator", {"transform_type": "warp"}, [(1, 2, 3, 4)]),
+    ],
+)
+def test_the_second_gradient_of_an_affine_operator_is_its_linear_part(
+    op: str, params: dict[str, Any], shapes: list[tuple[int, ...]]
+):
+    """The gradient of <A(dY), G> by dY is f(X + G) - f(X): where an adjoint's own gradient is written by hand."""
+    names = [f"x{i}" for i in range(len(shapes))]
+    net = getattr(sym, op)(*map(sym.Variable, names), **params)
+    heads = [sym.Variable(f"g{i}") for i in range(len(shapes))]
+    second = net.gradient(names, head_grads=[sym.Variable("dy")]).gradient(["dy"], head_grads=heads)
+    x, g = drawn(shapes), [array[::-1] for array in drawn(shapes)]
+
+    def value(symbol: Symbol, *arrays: np.ndarray) -> np.ndarray:
+        given = dict(zip([*names, *(f"g{i}" for i in range(len(g))), "dy"], arrays, strict=False))
+        given = {name: given[name] for name in symbol.list_arguments()}
+        return np.asarray(evaluated(lowering.to_jax(symbol), given)[0][0])
+
+    with jax.enable_x64(True):
+        before, after = value(net, *x), value(net, *map(np.add, x, g))
+        np.testing.assert_allclose(value(second, *x, *g, before), after - before, rtol=1e-12, atol=1e-12)
 
 
 def test_few_backward_operators_are_registered_by_hand():

@@ -13,6 +13,7 @@ X, Y = sym.Variable("x"), sym.Variable("y")
     [
         (lambda x: sym.broadcast_axis(x, axis=1, size=3), None, (2, 3), (2, 1)),
         (lambda x: sym.tile(x, reps=(2, 3)), (0, 2), (4, 6), (2, 2)),
+        (lambda x: sym.tile(x, reps=(2, 0)), (0, 3), (4, 0), (2, 3)),
         (lambda x: sym.repeat(x, repeats=3, axis=1), (2, 0), (2, 6), (2, 2)),
     ],
 )
