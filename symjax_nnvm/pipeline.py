@@ -35,6 +35,7 @@ from symjax_nnvm.passes.choose_algorithm import choose_algorithm
 from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_expressions
 from symjax_nnvm.passes.fold_scale_axis import fold_scale_axis
 from symjax_nnvm.passes.fuse_convolution import fuse_convolution
+from symjax_nnvm.passes.fuse_relu_gradient import fuse_relu_gradient
 from symjax_nnvm.passes.gradient.full_graph import add_gradients
 from symjax_nnvm.passes.hoist_invariants import hoist_invariants
 from symjax_nnvm.passes.mirror import Mirror
@@ -326,6 +327,13 @@ STAGES: tuple[Stage, ...] = (
         (_GRADIENTS,),
         reads=lambda options: (options.mirror, options.shapes if options.mirror == "blocks" else None),
         optional=False,
+        inside=False,
+    ),
+    Stage(
+        "FuseReluGradient",
+        "ReLU's gradients inside BatchNorm's",
+        lambda graph, _: fuse_relu_gradient(graph),
+        (_CPU, _GRADIENTS),
         inside=False,
     ),
     Stage(

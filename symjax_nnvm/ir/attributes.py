@@ -240,6 +240,10 @@ FFuse: OpMap[Callable[[Node, Node, NodeEntry | None, str], Node | None]] = Op.ge
 """(a node, the one that alone reads it, what that adds to it or None, else the activation) → a node that does both, by
 the name of the second; None where it cannot."""
 
+FFuseGradient: OpMap[Callable[[Node], Node | None]] = Op.get_attr("FFuseGradient")
+"""A gradient whose head gradient comes from a ReLU behind its operator → a node that does both, for the head gradient
+of that ReLU; None where none is behind it."""
+
 TAdds: OpMap[bool] = Op.get_attr("TAdds")
 """The sum of two arrays of one shape."""
 

@@ -60,6 +60,12 @@ def batch_moments(x: Array, axis: int, platform: str, mesh: Any) -> tuple[Array,
     return mean + first, lax.max(square - lax.square(mean), lax.full_like(mean, 0))
 
 
+def _output(x: Array, mean: Array, factor: Array, beta: Array, *, of_batch: bool) -> Array:
+    """Return (x - mean) factor + beta. of_batch: the mean is the batch's; of another, which is known before, all but
+    one multiply-add an element is done once for each channel."""
+    return (x - mean) * factor + beta if of_batch else x * factor + (beta - mean * factor)
+
+
 def normalise_batch(
     p: ops.BatchNormLike,
     data: Array,
@@ -75,19 +81,16 @@ def normalise_batch(
     """(output, mean and variance in use, new moving mean and variance)."""
     axis = normal_axis(p.axis, data.ndim)
     x = data.astype(moving_mean.dtype)
-    if is_train and not p.use_global_stats and 0 not in x.shape:  # no element has a mean
+    of_batch = is_train and not p.use_global_stats and 0 not in x.shape  # no element has a mean
+    if of_batch:
         mean, variance = batch_moments(x, axis, platform, mesh)
         new_mean = moving_mean * p.momentum + mean * (1 - p.momentum)
         new_var = moving_var * p.momentum + variance * (1 - p.momentum)
-        scale = lax.rsqrt(variance + p.eps)
-        factor = scale if p.fix_gamma else gamma * scale
-        out = (x - _along(mean, axis, x.ndim)) * _along(factor, axis, x.ndim) + _along(beta, axis, x.ndim)
     else:
         mean, variance, new_mean, new_var = moving_mean, moving_var, moving_mean, moving_var
-        scale = lax.rsqrt(variance + p.eps)
-        factor = scale if p.fix_gamma else gamma * scale
-        # One multiply-add an element: the rest is done once for each channel.
-        out = x * _along(factor, axis, x.ndim) + _along(beta - moving_mean * factor, axis, x.ndim)
+    scale = lax.rsqrt(variance + p.eps)
+    factor = scale if p.fix_gamma else gamma * scale
+    out = _output(x, *(_along(vector, axis, x.ndim) for vector in (mean, factor, beta)), of_batch=of_batch)
     # No gradient passes through the statistics as outputs, nor through the new moving ones.
     return (out.astype(data.dtype), *map(lax.stop_gradient, (mean, variance, new_mean, new_var)))
 
@@ -106,23 +109,35 @@ def _gradients(
     gamma: Array,
     mean: Array,
     scale: Array,
-    *,
+    *beta: Array,
     is_train: bool,
     platform: str,
 ) -> tuple[Array, Array, Array]:
     """Make two passes over memory: for both sums, and for dX = a dY + b (X - μ) + c, with a, b, c of each channel."""
     axis = ops.channel_axis(p.axis, data.ndim)
-    dy, x = ograd.astype(mean.dtype), data.astype(mean.dtype)
-
-    def terms(dy: Array, x: Array, mean: Array) -> tuple[Array, Array]:
-        return dy, dy * (x - mean)
-
-    dbeta, dgamma = _channel_sums(platform, axis, terms, [dy, x], [mean])
-    dgamma = dgamma * scale
-    centred = x - _along(mean, axis, x.ndim)
+    head, x = ograd.astype(mean.dtype), data.astype(mean.dtype)
     factor = scale if p.fix_gamma else gamma * scale
+    of_batch = is_train and not p.use_global_stats
+
+    def passed(head: Array, x: Array, mean: Array, *others: Array) -> Array:
+        """Return dY: with ReLU the head gradient where the output, computed again, is positive."""
+        if not p.relu:
+            return head
+        output = _output(x, mean, *others, of_batch=of_batch).astype(data.dtype)
+        output = lax.max(output, lax.full_like(output, 0))
+        return head * (lax.sign(output) if p.relu == "sign" else output > 0).astype(head.dtype)
+
+    def terms(head: Array, x: Array, *vectors: Array) -> tuple[Array, Array]:
+        dy = passed(head, x, *vectors)
+        return dy, dy * (x - vectors[0])
+
+    vectors = [mean, factor, *beta] if p.relu else [mean]
+    dbeta, dgamma = _channel_sums(platform, axis, terms, [head, x], vectors)
+    dgamma = dgamma * scale
+    dy = passed(head, x, *(_along(vector, axis, x.ndim) for vector in vectors))
+    centred = x - _along(mean, axis, x.ndim)
     dx = dy * _along(factor, axis, data.ndim)
-    if is_train and not p.use_global_stats:
+    if of_batch:
         share = factor / (data.size // max(data.shape[axis], 1))
         slope, offset = (_along(-share * total, axis, data.ndim) for total in (dgamma * scale, dbeta))
         dx = (dx + offset) + centred * slope  # XLA makes again for each reader what ends on one large operand

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from symjax_nnvm.errors import InferenceError
+from symjax_nnvm.ir.attributes import FActivation
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, first_type, need_float, register_op, same_shape
 from symjax_nnvm.ir.rules.axes import known, normal_axis
@@ -141,14 +143,19 @@ def _batch_norm_gradient(node: Node, ograds: Entries):
     return batch_norm_gradients(node, ograds[0], NodeEntry(node, 1, 0), NodeEntry(node, 2, 0))
 
 
-def batch_norm_gradients(node: Node, dy: NodeEntry, mean: NodeEntry, scale: NodeEntry):
+def batch_norm_gradients(node: Node, dy: NodeEntry, mean: NodeEntry, scale: NodeEntry, *, relu: str = ""):
     """The gradients of data, gamma, beta and the moving statistics, from dY and from the statistics in use, μ and r.
 
-    Head gradients of `mean` and `var` are ignored.
+    relu: the parameter, if dY is the gradient of max(output, 0). Head gradients of `mean` and `var` are ignored.
     """
     p: BatchNormLike = node.attrs.parsed
     modes: dict[str, Any] = {"axis": p.axis, "fix_gamma": p.fix_gamma, "use_global_stats": p.use_global_stats}
-    dx = apply("_backward_BatchNorm", dy, *node.inputs[:2], mean, scale, **modes)
+    data, gamma, beta = node.inputs[:3]
+    inputs = [dy, data, gamma, mean, scale]
+    if relu:
+        inputs.append(beta)
+        modes["relu"] = relu
+    dx = apply("_backward_BatchNorm", *inputs, **modes)
     return [dx, None if p.fix_gamma else dx._replace(index=1), dx._replace(index=2), None, None]
 
 
@@ -229,6 +236,9 @@ def _statistic_shapes(p: ChannelParams, ins: Shapes, outs: Shapes):
 class BatchNormGradientParams(ChannelParams):
     fix_gamma: bool = param(False, doc="gamma is 1, whatever is given")
     use_global_stats: bool = param(False, doc="the statistics are constants, not those of data")
+    relu: Literal["greater", "sign"] | None = param(
+        None, doc="ograd is that of max(output, 0), whose slope is `> 0` or, nan at nan, the sign; beta is given then"
+    )
 
 
 def _composition(p: BatchNormGradientParams, inputs: list[NodeEntry]) -> list[NodeEntry]:
@@ -237,9 +247,9 @@ def _composition(p: BatchNormGradientParams, inputs: list[NodeEntry]) -> list[No
     With X̂ = (X - μ) r, r = 1 / √(σ² + ε), means m over all axes but channels:
 
     dX = γ r (dY - m(dY) - X̂ m(dY X̂)), dγ = Σ dY X̂, dβ = Σ dY. The two means, which come from μ and σ² depending on
-    X, are left out where moving statistics were used.
+    X, are left out where moving statistics were used. With `relu`, dY is ograd where the output is positive.
     """
-    head, data, gamma, mean, scale = inputs
+    head, data, gamma, mean, scale, *beta = inputs
     # All in the statistics' dtype: half-precision values are only read and written.
     x, dy = (apply("_cast_like", entry, mean) for entry in (data, head))
     if p.use_global_stats:
@@ -248,6 +258,12 @@ def _composition(p: BatchNormGradientParams, inputs: list[NodeEntry]) -> list[No
         mu = apply("_backward_BatchNorm_mean", mean, x, axis=p.axis)
         r = apply("_backward_BatchNorm_scale", scale, x, mu, axis=p.axis)
     normal = _normalised(x, mu, r)
+    if p.relu:
+        along = [apply("_channels_like", entry, x, axis=p.axis) for entry in (*beta, gamma)]
+        scaled = normal if p.fix_gamma else apply("broadcast_mul", normal, along[1])
+        output = apply("relu", apply("_cast_like", apply("broadcast_add", scaled, along[0]), data))
+        slope = apply("sign", output) if p.relu == "sign" else apply("_greater_scalar", output, scalar=0.0)
+        dy = apply("elemwise_mul", dy, apply("_cast_like", slope, dy))
     weighted = apply("elemwise_mul", dy, normal)
     dx = dy
     if not p.use_global_stats:
@@ -261,12 +277,12 @@ def _composition(p: BatchNormGradientParams, inputs: list[NodeEntry]) -> list[No
 
 
 def _gradient_shapes(p: BatchNormGradientParams, ins: Shapes, outs: Shapes):
-    """ograd and data (…, c, …), gamma, mean, scale (c,) → (…, c, …), (c,), (c,)."""
+    """ograd and data (…, c, …), gamma, mean, scale, beta (c,) → (…, c, …), (c,), (c,)."""
     (*both, _), (dx,) = same_shape(p, [*ins[:2], outs[0]], outs[:1])
     size = known(*(shape[0] for shape in (*ins[2:], *outs[1:]) if shape))
     if dx is not None:
         size = known(dx[channel_axis(p.axis, len(dx))], size)
-    return [*both, *[(size,)] * 3], [dx, (size,), (size,)]
+    return [*both, *[(size,)] * len(ins[2:])], [dx, (size,), (size,)]
 
 
 def _gradient_types(p: BatchNormGradientParams, ins: Types, outs: Types):
@@ -274,17 +290,42 @@ def _gradient_types(p: BatchNormGradientParams, ins: Types, outs: Types):
     data = next((t for t in (*ins[:2], outs[0]) if t is not None), None)
     if data is None:
         return ins, outs
-    return [data, data, *[_statistics_type(data)] * 3], [data, *[_statistics_type(data)] * 2]
+    return [data, data, *[_statistics_type(data)] * len(ins[2:])], [data, *[_statistics_type(data)] * 2]
 
+
+def _with_relu(node: Node) -> Node | None:
+    """FFuseGradient: with the parameter `relu` by what ReLU's gradient multiplies the head gradient."""
+    product = node.inputs[0].node
+    if product.op is not Op.get("elemwise_mul") or node.attrs.parsed.relu:
+        return None
+    head, (slope, *_) = product.inputs
+    kinds = {Op.get("_greater_scalar"): "greater", Op.get("sign"): "sign"}
+    if slope.op not in kinds or getattr(slope.attrs.parsed, "scalar", 0):
+        return None
+    activation = slope.inputs[0].node
+    if activation.op not in FActivation or FActivation[activation.op](activation.attrs) != "relu":
+        return None
+    norm, index, _ = activation.inputs[0]
+    if norm.op is not Op.get("BatchNorm") or index or [*norm.inputs[:2], (norm, 1, 0), (norm, 2, 0)] != node.inputs[1:]:
+        return None
+    attrs = node.attrs.copy()
+    attrs.dict["relu"] = kinds[slope.op]
+    attrs.parse()
+    return Node(attrs, [head, *node.inputs[1:], norm.inputs[2]], node.control_deps)
+
+
+_READ = ("ograd", "data", "gamma", "mean", "scale", "beta")
 
 register_op(
     "_backward_BatchNorm",
     params=BatchNormGradientParams,
-    inputs=("ograd", "data", "gamma", "mean", "scale"),
+    inputs=_READ,
+    inputs_used=lambda p: _READ if p.relu else _READ[:-1],
     outputs=("data", "gamma", "beta"),
     infer_shape=_gradient_shapes,
     infer_type=_gradient_types,
     gradient=Composition(_composition).gradient,
+    FFuseGradient=_with_relu,
     flops=per_input(9),
     precision="either",
     doc="The gradients of data, gamma and beta, from the head gradient and from the statistics that BatchNorm found: "

@@ -59,4 +59,13 @@ CASES = [
         Case("_channels_like", (T(c), T(*shape)), {"axis": axis}, wrt=(0,), no_mxnet="an operator of this library")
         for c, shape, axis in [(3, (2, 3, 4), 1), (1, (2, 3), 1), (4, (4,), 1), (2, (3, 2), -1), (2, (2, 3), 0)]
     ],
+    *[
+        Case(
+            "_backward_BatchNorm",
+            (T(3, 2, 4), T(3, 2, 4), T(2, low=0.5, high=1.5), T(2), T(2, low=0.5, high=1.5), T(2)),
+            {"use_global_stats": True, "fix_gamma": fix_gamma, "relu": relu},
+            no_mxnet="an operator of this library",
+        )
+        for fix_gamma, relu in [(True, "sign"), (False, "sign"), (False, "greater")]
+    ],
 ]
