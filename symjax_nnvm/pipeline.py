@@ -34,6 +34,7 @@ from symjax_nnvm.passes.alter_op_layout import alter_op_layout
 from symjax_nnvm.passes.choose_algorithm import choose_algorithm
 from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_expressions
 from symjax_nnvm.passes.fold_scale_axis import fold_scale_axis
+from symjax_nnvm.passes.fuse_attention import fuse_attention
 from symjax_nnvm.passes.fuse_convolution import fuse_convolution
 from symjax_nnvm.passes.fuse_relu_gradient import fuse_relu_gradient
 from symjax_nnvm.passes.gradient.full_graph import add_gradients
@@ -52,6 +53,7 @@ from symjax_nnvm.tables import table_html, table_text
 
 __all__ = [
     "ANY",
+    "ATTENTIONS",
     "PLAIN",
     "PLATFORMS",
     "STAGES",
@@ -78,6 +80,9 @@ PLAIN = "plain"
 
 PLATFORMS = ("cpu", "gpu", "tpu", ANY, PLAIN)
 """The kinds of platform that a program is made for."""
+
+ATTENTIONS = ("cudnn",)
+"""The libraries that may compute attention."""
 
 _without: ContextVar[frozenset[str]] = ContextVar("without", default=frozenset())
 
@@ -112,9 +117,11 @@ class Options:
     nothing. data_axis: the axes of the mesh that samples are split over. without: names of the stages that do not run,
     by default those of `without`. groups: pairs of a `ctx_group` and the device that runs it, whatever stands for a
     device; first "" with the device of nodes in no group; None: one device runs all. quantization: the layers that
-    compute with 8-bit integers; None: those of the graph. stages: the pipeline, by default `stages()`.
+    compute with 8-bit integers; None: those of the graph. attention: "cudnn" for attention in half precision by cuDNN's
+    kernel on a CUDA GPU; None: by products and softmax. stages: the pipeline, by default `stages()`.
 
-    Raises PassError for a name that is none of the optional stages', SymbolValueError for a platform that is none.
+    Raises PassError for a name that is none of the optional stages', SymbolValueError for a platform or an attention
+    that is none.
     """
 
     is_train: bool = False
@@ -132,10 +139,13 @@ class Options:
     without: frozenset[str] = field(default_factory=_without.get)
     groups: tuple[tuple[str, Hashable], ...] | None = None
     quantization: Quantization | None = None
+    attention: str | None = None
     stages: tuple[Stage, ...] = field(default_factory=lambda: stages(), repr=False)
 
     def __post_init__(self):
         require_platform(self.platform)
+        if self.attention is not None:
+            refuse_unknown(SymbolValueError, "No such attention:", [self.attention], ATTENTIONS, "attentions")
         if self.without:
             optional = [stage.name for stage in self.stages if stage.optional]
             fix = "A network's stages are printed by lowering.explain(net)."
@@ -230,6 +240,9 @@ _BACKEND = Need("a backend", lambda options: options.backend)
 _FUSING = Need("a backend that fuses", lambda options: options.backend if _fuses(options.backend) else None)
 _GROUPS = Need("devices of groups", lambda options: options.groups)
 _INTEGERS = Need("a quantization", lambda options: options.quantization)
+_GPU = Need("a GPU", lambda options: options.platform == "gpu" or None)
+_ONE_DEVICE = Need("one device", lambda options: options.mesh is None or None)
+_ATTENTION = Need("an attention", lambda options: options.attention)
 _HALF = Need("a half precision", lambda options: options.compute_dtype)
 
 
@@ -286,6 +299,13 @@ STAGES: tuple[Stage, ...] = (
         (_HALF,),
         reads=lambda options: options.dtypes,
         optional=False,
+    ),
+    Stage(
+        "FuseAttention",
+        "attention by cuDNN",
+        lambda graph, options: fuse_attention(graph, Known(None, options.shapes, options.dtypes)),
+        (_ATTENTION, _GPU, _ONE_DEVICE, _INFERENCE, _SHAPES),
+        reads=lambda options: options.dtypes,
     ),
     Stage(
         "AlterOpLayout",

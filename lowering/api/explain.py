@@ -19,7 +19,7 @@ from lowering.messages.migration_hints import with_migration_hints
 from symjax_nnvm.errors import SymbolValueError, plain_list, refuse_unknown
 from symjax_nnvm.inspect.footprint import Footprint, estimate
 from symjax_nnvm.inspect.roles import learned_variables
-from symjax_nnvm.ir.attributes import FAlgorithm, FInputGraph, FListInputNames
+from symjax_nnvm.ir.attributes import FAlgorithm, FInputGraph, FListInputNames, TMadeBy
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.passes.choose_algorithm import are_known, nodes_with_shapes
 from symjax_nnvm.passes.infer import variable_dtypes
@@ -84,6 +84,11 @@ class Explanation:
         nodes = nodes_with_shapes(self.plan.graph, facts, FAlgorithm)
         return [node.name or str(node.op and node.op.name) for node, shapes, _ in nodes if not are_known(shapes)]
 
+    @property
+    def attentions(self) -> int:
+        """Return how many attentions are cuDNN's kernel; 0 without shapes, and without attention="cudnn"."""
+        return sum(node.op in TMadeBy and TMadeBy[node.op] == "FuseAttention" for node in self.plan.graph.nodes())
+
     def _convolutions(self) -> Iterator[str]:
         """Yield a line for each operator: how many of its nodes each algorithm computes."""
         by_operator: dict[str, Counter[str]] = {}
@@ -102,8 +107,9 @@ class Explanation:
         backward = f" forward and {self.backward:,} backward" if self.backward else ""
         costs = [] if self.footprint is None else str(self.footprint).splitlines()
         noun = "step" if (self.forward, self.backward) == (1, 0) else "steps"
+        attention = [] if self.plan.options.attention is None else [f"  attention by cuDNN: {self.attentions}"]
         steps = f"lowered to {self.forward:,}{backward} {noun} of one JAX function"
-        return [steps, *_bodies(self.plan.graph), *self._convolutions(), *costs, *self.ways]
+        return [steps, *_bodies(self.plan.graph), *self._convolutions(), *attention, *costs, *self.ways]
 
     def __str__(self) -> str:
         return "\n".join([str(self.plan), *self._notes()])
@@ -151,6 +157,7 @@ def explain(
     data_axis: str | Sequence[str] = DATA_AXIS,
     constants: Collection[str] | None = None,
     without: Collection[str] = (),
+    attention: str | None = None,
     **shapes: Sequence[int],
 ) -> Explanation:
     """Return the stages of the pipeline in the order in which they run, with the changes that each made to a network.
@@ -174,11 +181,12 @@ def explain(
         data_axis: as in `to_jax`.
         constants: names of arguments and states that do not change between calls.
         without: names of stages to leave out, as in `symjax_nnvm.pipeline.without`.
+        attention: as in `Predictor`.
         shapes: shapes of inputs, `data=(1, 3, 224, 224)`. With them memory and arithmetic are estimated; if shapes of
             some inputs are missing, `undecided` lists what they leave open.
 
     Raises:
-        SymbolValueError: `constants` has a name that the network does not have.
+        SymbolValueError: `constants` has a name that the network does not have, or there is no such attention.
     """
     symbol, ways = _network_of(symbol)
     require_symbol(symbol, "explain")
@@ -199,7 +207,7 @@ def explain(
             constants=None if constants is None else frozenset(constants),
             backend=OWNED if constants is not None or wrt is not None else None,
         )
-    options = on_mesh_around(chosen_options(options, compute_dtype, mesh, data_axis))
+    options = on_mesh_around(chosen_options(options, compute_dtype, mesh, data_axis, attention))
     programs = Programs(symbol)
     if sizes:
         dtypes = variable_dtypes(programs.pipeline.graph)

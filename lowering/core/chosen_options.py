@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import jax.export
 from numpy.typing import DTypeLike
 
 from lowering.host.staged import chosen_effort
@@ -25,15 +26,20 @@ def chosen_options(
     compute_dtype: DTypeLike | None = None,
     mesh: Any = None,
     data_axis: str | Sequence[str] = DATA_AXIS,
+    attention: str | None = None,
 ) -> Options:
     """Return the options with a caller's choices, each as every door takes it.
 
     compute_dtype: "bfloat16" or "float16", by name, or of NumPy or JAX, for matrix products and convolutions. mesh: a
-    `jax.sharding.Mesh`. data_axis: the axis, or axes, of the mesh that samples are split over. Raises CallError for
-    what is no mesh, TrainingError for axes that the mesh lacks.
+    `jax.sharding.Mesh`. data_axis: the axis, or axes, of the mesh that samples are split over. attention: "cudnn",
+    which ROCm does not have. Raises CallError for what is no mesh, TrainingError for axes that the mesh lacks,
+    SymbolValueError for another attention.
     """
     axes = (data_axis,) if isinstance(data_axis, str) else tuple(data_axis)
-    options = replace(options, compute_dtype=compute_dtype_of(compute_dtype), data_axis=axes)
+    dtype = compute_dtype_of(compute_dtype)
+    options = replace(options, compute_dtype=dtype, data_axis=axes, attention=attention)
+    if attention is not None and jax.export.default_export_platform() == "rocm":
+        options = replace(options, attention=None)
     if mesh is None:
         return options
     mesh = chosen_mesh(mesh)

@@ -241,6 +241,7 @@ FORMULAS: dict[str, str | tuple[str, ...]] = {
     "_slopes_like": "out[n, c, i, …] = gamma[c]",
     "_channels_like": "out[n, c, i, …] = x[c]",
     "Activation": "out = max(x, 0), 1 / (1 + e⁻ˣ), tanh(x), log(1 + eˣ) or x / (1 + |x|)",
+    "_fused_attention": "out[b, t, n] = Σ softmax(scale · query · keyᵀ + addend)[b, n, t, s] · value[b, s, n] over s",
     "_contrib_interleaved_matmul_encdec_qk": f"out[n · h] = queries · keysᵀ / √d, {_ATTENTION}",
     "_contrib_interleaved_matmul_selfatt_qk": f"out[n · h] = queries · keysᵀ / √d, {_ATTENTION}",
     "_contrib_interleaved_matmul_encdec_valatt": f"out = attention[n · h] · values, {_ATTENTION}",

@@ -15,7 +15,7 @@ from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.subgraphs import Known, in_subgraphs
 
-__all__ = ["UNCHOSEN", "algorithm_of", "are_known", "choose_algorithm", "nodes_with_shapes"]
+__all__ = ["UNCHOSEN", "algorithm_of", "are_known", "choose_algorithm", "inferred", "nodes_with_shapes"]
 
 G = TypeVar("G", bound=Graph)
 
@@ -51,16 +51,17 @@ def nodes_with_shapes(
     for current, facts in todo:
         in_subgraphs(current, facts, inside)
         nodes = [node for node in current.nodes() if node.op is not None and node.op in operators]
-        inferred = _inferred(current, facts) if nodes else None
-        if inferred is None:
+        values = inferred(current, facts) if nodes else None
+        if values is None:
             continue
         index = current.indexed_graph()
         for node in nodes:
             inputs = [index.entry_id(entry) for entry in node.inputs]
-            yield node, [inferred[0][i] for i in inputs], inferred[1][inputs[0]] or "float32"
+            yield node, [values[0][i] for i in inputs], values[1][inputs[0]] or "float32"
 
 
-def _inferred(graph: Graph, facts: Known) -> tuple[Sequence[Shape | None], Sequence[DType | None]] | None:
+def inferred(graph: Graph, facts: Known) -> tuple[Sequence[Shape | None], Sequence[DType | None]] | None:
+    """Return the shapes and dtypes of a graph's entries, by their numbers; None where they contradict each other."""
     names = set(graph.indexed_graph().input_names)
     try:
         shapes = infer_shape(graph, shapes={n: s for n, s in facts.shapes or () if n in names})
