@@ -9,7 +9,7 @@ import jax
 import jax.export
 
 from symjax_nnvm.errors import SymbolValueError, refuse_unknown
-from symjax_nnvm.pipeline import ANY, PLATFORMS, require_platform
+from symjax_nnvm.pipeline import ANY, PLAIN, PLATFORMS, require_platform
 
 __all__ = ["current_platform", "device_of", "exported_for", "exported_kind", "kind_of"]
 
@@ -75,7 +75,7 @@ def exported_for(platform: str | None) -> tuple[str, ...] | None:
     Raises SymbolValueError for "gpu" where it is not this machine's: it may be cuda or rocm.
     """
     default = jax.export.default_export_platform()
-    if platform in (None, ANY) or _EXPORTED.get(default) == platform:
+    if platform in (None, ANY, PLAIN) or _EXPORTED.get(default) == platform:
         return None
     if platform == "gpu":
         fix = "export(path, platforms=('cuda',)), or ('rocm',)."

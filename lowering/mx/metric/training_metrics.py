@@ -62,7 +62,8 @@ class _Summed(EvalMetric):
         self._state = self._metric.init()
 
     def _all(self) -> Any:
-        return jax.tree.map(lambda a, b: np.asarray(a, np.float64) + np.asarray(b), self._before, self._state)
+        with telling_memory:
+            return jax.tree.map(lambda a, b: np.asarray(a, np.float64) + np.asarray(b), self._before, self._state)
 
     def update(self, labels: Any, preds: Any) -> None:
         """Take a batch into account. Raises TrainingError for shapes that do not fit."""

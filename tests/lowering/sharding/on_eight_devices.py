@@ -190,6 +190,19 @@ def a_batch_that_no_devices_share_evenly_is_whole() -> None:
 
 
 @check
+def what_the_graph_declares_comes_before_words_and_rules() -> None:
+    data, weight = (
+        sym.Variable(n, attr={"__sharding__": text}) for n, text in (("data", "model"), ("w", "None, data"))
+    )
+    net = sym.FullyConnected(data, weight=weight, num_hidden=16)
+    for sharding in ("replicate", "fsdp", "zero1", [("w", P("model"))]):
+        of = make_placement(mesh(), sharding, symbol=net)
+        assert of.input("data", (8, 4)).spec == P("model")
+        for place in (of.parameters, of.optimizer_slots, of.states):
+            assert place({"w": (16, 4)})["w"].spec == P(None, "data")
+
+
+@check
 def what_each_device_sums_up_is_added() -> None:
     x, y = np.arange(16.0).reshape(8, 2), np.arange(24.0).reshape(8, 3)
     options = Options(mesh=auto_mesh(data_mesh()), data_axis=("data",))

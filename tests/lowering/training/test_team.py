@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,10 +12,14 @@ import jax
 import numpy as np
 import pytest
 
-from lowering.training import processes
+import lowering
+from lowering.training import fit, processes
 from lowering.training.placing import on_host
 from lowering.training.processes import SILENCE, Team, is_of_network, on_first, run_in_daemon
 from symjax_nnvm.errors import CheckpointError, TrainingError
+from tests.lowering.training.failing_saves import data, made_trainer
+
+LOST = "UNAVAILABLE: another process failed"
 
 
 class Store:
@@ -109,6 +114,109 @@ def test_processes_with_different_numbers_of_batches_are_told(monkeypatch: pytes
         monkeypatch.setattr(ours, "largest", lambda number, o=others: max(o) if number > 0 else -min(o))
         with pytest.raises(TrainingError, match=told) if told else nullcontext():
             ours.check_lengths(3)
+
+
+def test_fit_asks_for_the_lengths_before_a_step(monkeypatch: pytest.MonkeyPatch):
+    def refuse(_: Team, length: int | None) -> None:
+        raise TrainingError(f"of {length} batches")
+
+    monkeypatch.setattr(Team, "check_lengths", refuse)
+    trainer = made_trainer()
+    for batches, told in ((data(), "of 4 batches"), (iter(data()), "of None batches")):
+        with pytest.raises(TrainingError, match=told):
+            trainer.fit(batches, 1, progress=False)
+    assert int(trainer.require_state().step) == 0
+
+
+class TeamOfTwo(Team):
+    """A team whose other process agrees."""
+
+    def __init__(self, placement: Any, exits: bool):
+        super().__init__(placement, exits)
+        self.size = 2
+
+    def __enter__(self) -> Team:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def largest(self, number: int) -> int:
+        return number
+
+
+class NoRoom:
+    """A store of checkpoints into which nothing can be written."""
+
+    every = 1
+
+    def __init__(self, error: Exception):
+        self.error, self.calls = error, list[str]()
+
+    def restore(self, _: object) -> None:
+        return None
+
+    def save(self, *_: object) -> None:
+        self.calls.append("save")
+        raise self.error
+
+    def wait(self) -> None:
+        self.calls.append("wait")
+
+    def abandon(self) -> None:
+        self.calls.append("abandon")
+
+
+@pytest.mark.parametrize(
+    ("error", "calls"),
+    [(CheckpointError("full"), ["save", "wait"]), (jax.errors.JaxRuntimeError(LOST), ["save", "abandon"])],
+)
+def test_a_failed_save_of_one_process_ends_the_run_of_all(
+    error: Exception, calls: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(fit, "Team", TeamOfTwo)
+    trainer, store = made_trainer(), NoRoom(error)
+    monkeypatch.setattr(trainer, "step", lambda batch: [jax.numpy.zeros((4, 3))])
+    with pytest.raises(type(error), match=str(error)):
+        trainer.fit(data(), 1, checkpoints=store, progress=False)  # pyright: ignore[reportArgumentType]
+    assert store.calls == calls
+
+
+@pytest.mark.parametrize("waits", ["save", "wait_until_finished"])
+def test_a_save_that_waits_for_a_lost_process_raises_the_networks_error(
+    waits: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(processes, "_ASK_EVERY", 0.01)
+    never, store = threading.Event(), lowering.Checkpoints(tmp_path)
+
+    def lives() -> None:
+        if asked:
+            raise jax.errors.JaxRuntimeError(LOST)
+
+    def waiting(*_: object, **__: object) -> None:
+        asked.append(waits)
+        never.wait(5)
+        asked.append("and came back")
+
+    asked: list[str] = []
+    monkeypatch.setattr(store._manager, waits, waiting)
+    try:
+        with store.claim({}, lives), pytest.raises(jax.errors.JaxRuntimeError, match=LOST):
+            store.save(1, made_trainer().require_state(), {})
+        assert asked == [waits]
+    finally:
+        never.set()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_failed_save_opens_its_folder_again_in_one_process_alone(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    store, opened = lowering.Checkpoints(tmp_path), list[int]()
+    monkeypatch.setattr(store, "_open_again", lambda: opened.append(1))
+    monkeypatch.setattr(jax, "process_count", lambda: count)
+    assert "There is no older one" in str(store._failed(OSError(28, "full")))
+    assert len(opened) == (count == 1)
 
 
 def test_what_one_process_does_for_all_fails_in_all(monkeypatch: pytest.MonkeyPatch):

@@ -50,9 +50,10 @@ def test_a_word_that_is_no_platform_is_refused(door: str, word: str):
 
 
 @pytest.mark.parametrize("door", ["Predictor", "simple_bind", "bind"])
-def test_a_platform_without_a_device_is_refused(door: str):
-    with pytest.raises(SymbolValueError, match="no device of the platform 'tpu'.*cpu"):
-        DOORS[door]("tpu")
+@pytest.mark.parametrize("word", ["tpu", "plain"])
+def test_a_platform_without_a_device_is_refused(door: str, word: str):
+    with pytest.raises(SymbolValueError, match=f"no device of the platform '{word}'.*cpu"):
+        DOORS[door](word)
 
 
 @pytest.mark.parametrize("word", ["nonsense", "mps", "gpu"])
@@ -91,10 +92,18 @@ def test_what_is_exported_is_made_for_its_platforms(places: tuple[str, ...] | No
     assert (weight.shape != WEIGHT["conv_weight"].shape) == for_a_cpu
 
 
-def test_a_program_for_all_platforms_has_nothing_of_one():
-    run = jax.jit(lowering.to_jax(NET, platform="any"))
+@pytest.mark.parametrize("word", ["any", "plain"])
+def test_a_program_for_all_platforms_has_nothing_of_one(word: str):
+    run = lowering.compile(NET, platform=word)
     assert not is_for_a_cpu(run.lower(ARGS).as_text())
     np.testing.assert_allclose(run(ARGS)[0][0], lowering.compile(NET)(ARGS)[0][0], rtol=1e-6)
+
+
+def test_a_plain_program_has_operations_that_a_person_would_write():
+    data, given = sym.Variable("data"), {"data": ARGS["data"]}
+    for net in (sym.Pooling(data, kernel=(2, 2), stride=(2, 2), pool_type="max"), sym.LRN(data, nsize=3)):
+        for word, is_written in (("any", False), ("plain", True)):
+            assert ("reduce_window" in lowering.compile(net, platform=word).lower(given).as_text()) == is_written
 
 
 def test_the_default_device_is_where_a_program_runs(monkeypatch: pytest.MonkeyPatch):
