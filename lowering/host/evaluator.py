@@ -44,6 +44,8 @@ _TIMES = {
     "erf_inv": 32,
     "top_k": 120,
     "lgamma": 350,
+    "digamma": 100,
+    "polygamma": 200,
 }
 """How many times as long an element takes with some primitives, measured likewise: none where NumPy returns a view; exp
 and its like are no slower than XLA's where NumPy has them for AVX-512, and so much where it has not."""
@@ -54,7 +56,7 @@ profiled = threading.Event()
 TURNS = 16
 """The expected number of turns of a loop without a fixed number."""
 
-for _rows in ("arithmetic", "convolved", "threefry_bits", "indexing", "reductions", "shapes"):
+for _rows in ("arithmetic", "convolved", "gamma_functions", "threefry_bits", "indexing", "reductions", "shapes"):
     importlib.import_module(f"lowering.host.{_rows}")
 
 
