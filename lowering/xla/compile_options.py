@@ -26,6 +26,7 @@ from lowering.xla.program_bound import Kept, bytes_of_program
 from lowering.xla.switches import XLAS, onednn_calls
 from symjax_nnvm.errors import NNVMError
 from symjax_nnvm.inspect.footprint import Footprint, bytes_text, estimate
+from symjax_nnvm.pipeline import ANY, PLAIN
 from symjax_nnvm.progress import tell
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -136,7 +137,8 @@ class Jitted:
     ):
         self._name = name or getattr(function, "__name__", "a function")
         self._made, self._donates = False, options.get("donate_argnums", ()) != ()
-        self._function, self._platform, self._quick, self._options = function, platform, quick, options
+        self._function, self._quick, self._options = function, quick, options
+        self._platform = None if platform in (ANY, PLAIN) else platform
         self._symbol, self._whole = symbol, whole
         self._kept = Kept(self) if kept is None else kept
 

@@ -21,10 +21,11 @@ def test_what_is_compiled_alone_is_compiled_with_the_options(monkeypatch: pytest
     seen = []
     jit = jax.jit
     monkeypatch.setattr(jax, "jit", lambda f, **kwargs: seen.append(kwargs.get("compiler_options")) or jit(f, **kwargs))
-    lowering.compile(NET, platform="cpu")(ARGS)
+    for platform in ("cpu", "plain"):
+        lowering.compile(NET, platform=platform)(ARGS)
     executor = lowering.bind(NET, "cpu", ARGS)
     executor.forward(is_train=False)
-    assert seen.count(xla_options.options_for("cpu")) == 2
+    assert seen.count(xla_options.options_for("cpu")) == 3
 
 
 @pytest.mark.slow("compiles")
