@@ -77,6 +77,13 @@ def test_initializers_fill_arrays_by_their_methods():
     Twice(3)("w_weight", array)
     assert array.asnumpy().tolist() == np.full((1, 1, 4, 4), 6).tolist()
 
+    class Ones(mx.init.Initializer):
+        def _init_weight(self, name: str, arr: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+            self._init_one(name, arr)  # pyright: ignore[reportCallIssue]
+
+    Ones()("w_weight", array)
+    assert (array.asnumpy() == 1).all()
+
 
 def test_numpys_functions_take_arrays():
     x = mx.nd.array([4, 9])
