@@ -10,6 +10,7 @@ import jax
 import jax.export
 from numpy.typing import DTypeLike
 
+from lowering.convolutions.backends import FIRST_ON_GPU
 from lowering.host.staged import chosen_effort
 from lowering.messages.arguments import compute_dtype_of
 from lowering.sharding.explicit_axes import chosen_mesh
@@ -62,7 +63,7 @@ def first_options(options: Options) -> Options | None:
         return None
     if options.compute_dtype is not None and platform == "cpu":
         return None
-    return replace(options, platform=ANY, backend=None, constants=None)
+    return replace(options, platform=ANY, backend=FIRST_ON_GPU if platform == "gpu" else None, constants=None)
 
 
 def on_mesh(options: Options, mesh: Any) -> Options:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -20,7 +20,10 @@ from jax import lax
 
 import lowering
 from benchmarks import by_hand, networks
+from lowering.core.cache import Programs
+from lowering.core.chosen_options import first_options
 from symjax_nnvm import symbol as sym
+from symjax_nnvm.pipeline import Options
 
 PLATFORMS = {"cuda": "gpu", "tpu": "tpu"}
 STAGES = ((64, 2, 1), (128, 2, 2))  # widths, blocks and strides of a ResNet with bottlenecks
@@ -231,3 +234,21 @@ def test_half_precision_casts_as_by_hand(gradient: bool, platform: str):
     assert 0 < _casts(ours, platform, *given) <= most * _casts(by_hand, platform, *taken)
     # JAX 0.12 writes means by hand with fewer divisions: 1,329 operations to our 1,333.
     assert operations(ours, platform, *given).total() <= 1.01 * operations(by_hand, platform, *taken).total()
+
+
+@pytest.mark.slow("compiles")
+def test_first_calls_on_a_gpu_leave_no_depth_wise_convolution_to_cudnn():
+    data = sym.Convolution(sym.Variable("data"), kernel=(3, 3), stride=(2, 2), pad=(1, 1), num_filter=8, num_group=8)
+    net = sym.MakeLoss(sym.Convolution(sym.Activation(data, act_type="relu"), kernel=(1, 1), num_filter=4))
+    names = net.list_arguments()
+    shapes = dict(zip(names, net.infer_shape(data=(2, 8, 9, 9))[0], strict=True))
+    rng = np.random.default_rng(5)
+    args = {name: jnp.asarray(rng.normal(size=shape), "float32") for name, shape in shapes.items()}
+    options = Options(is_train=True, wrt=tuple(names), platform="gpu")
+    first = first_options(options)
+    assert first is not None
+    programs = Programs(net)
+    run, full = (partial(programs.gradient(chosen), aux={}, key=None, head_grads=[None]) for chosen in (first, options))
+    assert [operations(function, "cuda", args)["convolution"] for function in (run, full)] == [3, 6]
+    for name, gradient in jax.jit(run)(args)[1].items():
+        np.testing.assert_allclose(gradient, jax.jit(full)(args)[1][name], rtol=1e-5, atol=1e-5)

@@ -16,13 +16,26 @@ from lowering.xla.platforms import current_platform
 from lowering.xla.switches import OURS, SWITCH, XLAS, onednn_calls
 from symjax_nnvm.pipeline import Options
 
-__all__ = ["ONE_CORE", "OWNED", "Backend", "compiling", "described", "for_this_machine", "placed", "xla_makes_calls"]
+__all__ = [
+    "FIRST_ON_GPU",
+    "ONE_CORE",
+    "OWNED",
+    "Backend",
+    "compiling",
+    "described",
+    "for_this_machine",
+    "placed",
+    "xla_makes_calls",
+]
 
 OWNED = Backend(owned=True)
 """For options of a program that is compiled as it is: weights may be stored in a library's layout."""
 
 ONE_CORE = Backend(owned=True, one_core=True)
 """For options of such a program for one core."""
+
+FIRST_ON_GPU = Backend(first_on_gpu=True)
+"""For options of a program for any platform that serves first calls on a GPU."""
 
 
 def placed(options: Options) -> Options:
@@ -31,7 +44,8 @@ def placed(options: Options) -> Options:
     wish = options.backend if isinstance(options.backend, Backend) else Backend()
     alone = options.mesh is None or options.mesh.size == 1
     kind = _kind(wish, options) if platform == "cpu" and alone else Backend
-    return replace(options, platform=platform, backend=kind(platform, options.is_train, wish.owned, wish.one_core))
+    backend = kind(platform, options.is_train, wish.owned, wish.one_core, wish.first_on_gpu)
+    return replace(options, platform=platform, backend=backend)
 
 
 def _kind(wish: Backend, options: Options) -> type[Backend]:

@@ -17,13 +17,15 @@ class Backend:
 
     platform: "cpu", "gpu", "tpu" or "any". precise: in float32 no algorithm whose errors exceed 1e-6 of scale, as in
     training. owned: the program is compiled as it is, and is never differentiated, mapped or exported, so that weights
-    may be stored in a library's layout. one_core: it runs on one core (`lowering/xla/cpu_streams.py`).
+    may be stored in a library's layout. one_core: it runs on one core (`lowering/xla/cpu_streams.py`). first_on_gpu: it
+    serves first calls on a GPU.
     """
 
     platform: str = "any"
     precise: bool = False
     owned: bool = False
     one_core: bool = False
+    first_on_gpu: bool = False
 
     @property
     def calls(self) -> bool:

@@ -89,9 +89,11 @@ def _channels_last(direction: Direction, data: int) -> Rule:
 # -- channels first --------------------------------------------------------------------------------------------------
 
 
-def of_layout(direction: Direction, p: ConvolutionGeometry, data: Sequence[int], dtype: DType, platform: str) -> str:
+def of_layout(direction: Direction, p: ConvolutionGeometry, data: Sequence[int], dtype: DType, backend: Backend) -> str:
     """Of a convolution of data of this shape, in the convolution's layout."""
-    if platform != "cpu":
+    if backend.first_on_gpu:
+        return _without_cudnn(direction, p, data, dtype)
+    if backend.platform != "cpu":
         return XLA
     if p.channel_axis == 1 and is_pointwise(p):
         return "product"
@@ -100,7 +102,15 @@ def of_layout(direction: Direction, p: ConvolutionGeometry, data: Sequence[int],
         return "whole" if applies("whole", direction, g) else XLA
     if applies("shifts", direction, g):
         return "rows" if applies("rows", direction, g) else "shifts"
-    return choose(direction, g, platform)
+    return choose(direction, g, backend.platform)
+
+
+def _without_cudnn(direction: Direction, p: ConvolutionGeometry, data: Sequence[int], dtype: DType) -> str:
+    """Of a depth-wise convolution in first calls on a GPU: XLA has cuDNN try every algorithm of each, which is nearly
+    all of the 50 s of MobileNet's first step on an H200. Sums are not tried, and compiled as everything around."""
+    g = geometry_of(p, [data[axis] for axis in (0, *p.spatial_axes, p.channel_axis)], dtype)
+    is_depthwise = 1 < g.groups == g.channels and isinstance(g.macs, int)
+    return "shifts" if is_depthwise and applies("shifts", direction, g) else XLA
 
 
 Convolution = tuple[ConvolutionGeometry, Sequence[int]]
@@ -113,7 +123,7 @@ def _in_any_layout(direction: Direction, read: Callable[[Any, Sizes], Convolutio
 
     def algorithm(attrs: NodeAttrs, shapes: Sizes, dtype: DType, backend: Backend) -> str | None:
         convolution = read(attrs.parsed, shapes)
-        return convolution and of_layout(direction, *convolution, dtype, backend.platform)
+        return convolution and of_layout(direction, *convolution, dtype, backend)
 
     return algorithm
 

@@ -14,6 +14,7 @@ from jax import lax
 from lowering.convolutions import applicable as applicable_module
 from lowering.convolutions import directions
 from lowering.convolutions.applicable import applicable, applies, winograd_tile
+from lowering.convolutions.backends import Backend
 from lowering.convolutions.directions import DATA, FORWARD, TRANSFORMED, WEIGHT
 from lowering.convolutions.geometry import Direction, Geometry
 from lowering.convolutions.ops.algorithms import of_layout
@@ -170,7 +171,7 @@ def test_the_rules_of_every_layout_agree(name: str, g: Geometry, layout: Any):
         data, ograd = (jnp.moveaxis(array, -1, axis) for array in (data, ograd))
         weight = jnp.moveaxis(weight, (-1, -2), (0, axis))
         forward, of_data, of_weight = (
-            of_layout(each, p, data.shape, data.dtype.name, "cpu") for each in get_args(Direction)
+            of_layout(each, p, data.shape, data.dtype.name, Backend("cpu")) for each in get_args(Direction)
         )
         out = rules.convolve(p, data, weight, forward)
         dx = rules.data_gradient(p, ograd, weight, data.shape, of_data)
