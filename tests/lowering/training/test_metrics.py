@@ -159,3 +159,9 @@ def test_deviation_of_equal_outputs_the_first_classes_are_among_the_top():
 def test_a_label_that_no_integer_holds_is_no_class(metric: metrics.Metric, labels: list[float], expected: float):
     outputs = np.array([[0.7, 0.2, 0.1]] * 4, np.float32)
     assert value(metric, [(np.array(labels, np.float32), outputs)]) == pytest.approx(expected)
+
+
+@pytest.mark.slow("compiles")
+def test_labels_may_count_classes_from_the_last():
+    outputs = np.array([[0.7, 0.2, 0.1]] * 2, np.float32)
+    assert value(metrics.cross_entropy(), [(np.array([-3, -2]), outputs)]) == pytest.approx(-np.log(0.7 * 0.2) / 2)
