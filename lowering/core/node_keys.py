@@ -15,7 +15,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry, Subgraph
 from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.passes.gradient import GradientOf
-from symjax_nnvm.passes.mirror.recompute import Recomputed
+from symjax_nnvm.passes.mirror.recompute import Recomputed, mark_rewritten
 
 __all__ = ["fold_key", "key_places", "with_places"]
 
@@ -121,9 +121,5 @@ def _placed(outputs: Sequence[NodeEntry], places: Mapping[Node, int], copies: di
         return placed
 
     result = rewrite(outputs, rule)
-    for old, new in result.replaced():
-        if isinstance(old.info, Recomputed):
-            mark = old.info
-            after = None if mark.after is None else result.entry(mark.after)
-            new.info = Recomputed(result.node(mark.original), mark.group, after)
+    mark_rewritten(result)
     return result.outputs

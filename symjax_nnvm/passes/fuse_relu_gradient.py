@@ -13,6 +13,7 @@ from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.uses import Uses
+from symjax_nnvm.passes.mirror.recompute import mark_rewritten
 
 __all__ = ["fuse_relu_gradient"]
 
@@ -36,4 +37,7 @@ def _fuse(graph: Graph) -> Graph:
         is_read_once = node.op in FFuseGradient and uses.count(node.inputs[0].node) == 1
         return FFuseGradient[node.op](draft) if is_read_once else None
 
-    return graph.derive(rewrite(graph.outputs, rule, order=graph.nodes()).outputs)
+    result = rewrite(graph.outputs, rule, order=graph.nodes())
+    mark_rewritten(result)
+    unreached = frozenset(map(result.node, graph.attrs.get("unreached", ())))
+    return graph.derive(result.outputs, attrs=graph.attrs | {"unreached": unreached})

@@ -10,6 +10,7 @@ import pytest
 import lowering
 from symjax_nnvm import pipeline
 from symjax_nnvm import symbol as sym
+from symjax_nnvm.passes.mirror.recompute import Recomputed
 from symjax_nnvm.pipeline import Options, Pipeline
 from symjax_nnvm.symbol import Symbol
 
@@ -72,3 +73,60 @@ def test_gradients_are_those_of_both_operators(kind: str, mode: str):
     for name in NAMES:
         rows = slice(None) if mode != "batch" else slice(4)  # nan in all that the last channel's statistics reach
         np.testing.assert_allclose(fused[name][..., rows], expected[name][..., rows], rtol=2e-5, atol=2e-5)
+
+
+def gradients_and_states(net: Symbol, wrt: tuple[str, ...], **options: Any) -> dict[str, np.ndarray]:
+    """The gradients and the new states of a network, at the same arrays for each network and all options."""
+    shapes = net.infer_shape(data=(4, 6))
+    rng = np.random.default_rng(7)
+    names = net.list_arguments(), net.list_outputs(), net.list_auxiliary_states()
+    args, heads, aux = (
+        {name: rng.uniform(0.5, 1.5, shape).astype("float32") for name, shape in zip(*both, strict=True)}
+        for both in zip(names, shapes, strict=True)
+    )
+    _, grads, new_aux = lowering.grad_fn(net, wrt=wrt, **options)(args, aux, None, list(heads.values()))
+    return {name: np.asarray(value) for name, value in (grads | new_aux).items()}
+
+
+def assert_close(results: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    assert results.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(results[name], value, rtol=2e-5, atol=2e-6, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "mirror", ["blocks", "do_mirror", lambda node: node.op.name == "BatchNorm"], ids=["blocks", "do_mirror", "rule"]
+)
+def test_mirrored_copies_stay_copies(mirror: Any):
+    """They write no state and run when the gradient needs them."""
+    net = sym.Variable("data")
+    for i in range(4):
+        net = sym.FullyConnected(net, num_hidden=6, name=f"fc{i}")
+        net = RELUS["greater"](sym.BatchNorm(net, name=f"bn{i}", fix_gamma=False))
+    wrt = tuple(net.list_arguments())
+    expected = gradients_and_states(net, wrt, mirror="off")
+    assert_close(gradients_and_states(net, wrt, mirror=mirror), expected)
+    options = Options(wrt=wrt, is_train=True, platform="cpu", mirror=mirror)
+    before, after = (
+        {n.name: n.info.group for n in record.after.nodes() if isinstance(n.info, Recomputed) and "bn" in n.name}
+        for record in Pipeline(net.outputs).plan(options).records
+        if record.name in ("MXGradient", "FuseReluGradient")
+    )
+    assert before
+    assert after == before
+
+
+def test_states_that_stay_do_so_behind_a_fused_gradient():
+    slope = RELUS["sign"](sym.BatchNorm(sym.Variable("data"), name="bn")).gradient(["data"])
+    net = sym.FullyConnected(sym.BatchNorm(slope, name="top"), num_hidden=3, name="fc")
+    fused = gradients_and_states(net, ("fc_weight",))
+    with pipeline.without("FuseReluGradient"):
+        assert_close(fused, gradients_and_states(net, ("fc_weight",)))
+    args = {"data": (4, 6)}
+    executor = lowering.simple_bind(net, grad_req={"fc_weight": "write"}, data=(4, 6))
+    rng = np.random.default_rng(0)
+    values = {name: rng.normal(size=array.shape).astype("float32") for name, array in executor.arg_dict.items()}
+    executor.forward(is_train=True, **values)
+    executor.backward([np.ones((4, 3), "float32")])
+    assert np.abs(np.asarray(executor.grad_dict["fc_weight"])).sum() > 0
+    assert not any(np.asarray(array).any() for array in executor.aux_dict.values())

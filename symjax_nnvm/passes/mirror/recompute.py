@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from symjax_nnvm.ir.attributes import FMutateInputs, TSupersedes
 from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.rewrite import Rewritten
 from symjax_nnvm.ir.traverse import post_order_nodes, successors
 from symjax_nnvm.passes.mirror import MirrorPlan
 
@@ -24,6 +25,14 @@ class Recomputed:
     original: Node
     group: int
     after: NodeEntry | None = None
+
+
+def mark_rewritten(result: Rewritten) -> None:
+    """Let the new forms of copies be copies, too: `rewrite` leaves `Node.info` behind."""
+    for old, new in result.replaced():
+        if isinstance(mark := old.info, Recomputed):
+            after = None if mark.after is None else result.entry(mark.after)
+            new.info = Recomputed(result.node(mark.original), mark.group, after)
 
 
 class Copies:
