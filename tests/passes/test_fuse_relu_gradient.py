@@ -51,6 +51,13 @@ def test_only_a_relu_right_behind_it_that_nothing_else_differentiates_is_fused(k
     assert [attrs.get("relu") for attrs in backward_nodes(relu(twice))] == [kind, kind]
 
 
+def test_an_operator_with_a_relu_is_fused_in_programs_alone():
+    """A saved gradient has no parameter that MXNet's operator lacks."""
+    net = sym.contrib.BatchNormWithReLU(sym.Variable("data"), name="bn", axis=3)
+    assert [attrs["relu"] for attrs in backward_nodes(net)] == ["greater"]
+    assert '"relu"' not in net.gradient(NAMES).tojson()
+
+
 @pytest.mark.parametrize(("kind", "mode"), [("sign", "batch"), ("greater", "moving"), ("sign", "inference")])
 def test_gradients_are_those_of_both_operators(kind: str, mode: str):
     """With nan in one channel, and sums of a large array, which CPUs add in blocks."""
@@ -122,7 +129,6 @@ def test_states_that_stay_do_so_behind_a_fused_gradient():
     fused = gradients_and_states(net, ("fc_weight",))
     with pipeline.without("FuseReluGradient"):
         assert_close(fused, gradients_and_states(net, ("fc_weight",)))
-    args = {"data": (4, 6)}
     executor = lowering.simple_bind(net, grad_req={"fc_weight": "write"}, data=(4, 6))
     rng = np.random.default_rng(0)
     values = {name: rng.normal(size=array.shape).astype("float32") for name, array in executor.arg_dict.items()}

@@ -143,19 +143,14 @@ def _batch_norm_gradient(node: Node, ograds: Entries):
     return batch_norm_gradients(node, ograds[0], NodeEntry(node, 1, 0), NodeEntry(node, 2, 0))
 
 
-def batch_norm_gradients(node: Node, dy: NodeEntry, mean: NodeEntry, scale: NodeEntry, *, relu: str = ""):
+def batch_norm_gradients(node: Node, dy: NodeEntry, mean: NodeEntry, scale: NodeEntry):
     """The gradients of data, gamma, beta and the moving statistics, from dY and from the statistics in use, μ and r.
 
-    relu: the parameter, if dY is the gradient of max(output, 0). Head gradients of `mean` and `var` are ignored.
+    Head gradients of `mean` and `var` are ignored.
     """
     p: BatchNormLike = node.attrs.parsed
     modes: dict[str, Any] = {"axis": p.axis, "fix_gamma": p.fix_gamma, "use_global_stats": p.use_global_stats}
-    data, gamma, beta = node.inputs[:3]
-    inputs = [dy, data, gamma, mean, scale]
-    if relu:
-        inputs.append(beta)
-        modes["relu"] = relu
-    dx = apply("_backward_BatchNorm", *inputs, **modes)
+    dx = apply("_backward_BatchNorm", dy, *node.inputs[:2], mean, scale, **modes)
     return [dx, None if p.fix_gamma else dx._replace(index=1), dx._replace(index=2), None, None]
 
 
@@ -302,11 +297,14 @@ def _with_relu(node: Node) -> Node | None:
     kinds = {Op.get("_greater_scalar"): "greater", Op.get("sign"): "sign"}
     if slope.op not in kinds or getattr(slope.attrs.parsed, "scalar", 0):
         return None
-    activation = slope.inputs[0].node
-    if activation.op not in FActivation or FActivation[activation.op](activation.attrs) != "relu":
-        return None
-    norm, index, _ = activation.inputs[0]
-    if norm.op is not Op.get("BatchNorm") or index or [*norm.inputs[:2], (norm, 1, 0), (norm, 2, 0)] != node.inputs[1:]:
+    norm, index, _ = slope.inputs[0]
+    if norm.op is not Op.get("_contrib_BatchNormWithReLU"):
+        if norm.op not in FActivation or FActivation[norm.op](norm.attrs) != "relu":
+            return None
+        norm, index, _ = norm.inputs[0]
+        if norm.op is not Op.get("BatchNorm"):
+            return None
+    if index or [*norm.inputs[:2], (norm, 1, 0), (norm, 2, 0)] != node.inputs[1:]:
         return None
     attrs = node.attrs.copy()
     attrs.dict["relu"] = kinds[slope.op]

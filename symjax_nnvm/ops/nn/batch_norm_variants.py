@@ -46,7 +46,8 @@ def _gradient_from_variance(node: Node, ograds: Entries):
 
 def _gradient_through_relu(node: Node, ograds: Entries):
     """BatchNorm's, of the head gradient where the output is positive."""
-    return batch_norm_gradients(node, ograds[0], NodeEntry(node, 1, 0), NodeEntry(node, 2, 0), relu="greater")
+    passed = apply("elemwise_mul", ograds[0], apply("_greater_scalar", NodeEntry(node, 0, 0), scalar=0.0))
+    return batch_norm_gradients(node, passed, NodeEntry(node, 1, 0), NodeEntry(node, 2, 0))
 
 
 def _relu_at_inference(node: Node) -> NodeEntry | None:
