@@ -187,17 +187,17 @@ def _no_record(file: PositionedFile, offset: int, at: int, head: bytes) -> Recor
 # -- images in records -----------------------------------------------------------------------------------------------
 
 
-def pack(header: IRHeader | tuple[int, float | np.ndarray, int, int], data: bytes) -> bytes:
+def pack(header: IRHeader | tuple[int, float | np.ndarray, int, int], s: bytes) -> bytes:
     """Make a record of a header and an image's bytes, as MXNet's `recordio.pack` does.
 
     Args:
         header: the header, or its four fields as a tuple. Several labels are written after it as float32, and the flag
             is their number.
-        data: the image's bytes.
+        s: the image's bytes.
 
     Raises:
         RecordFormatError: a number does not fit into its field.
-        CallError: `header` is no header, or `data` is no bytes.
+        CallError: `header` is no header, or `s` is no bytes.
     """
     try:
         flag, label, number, number2 = header
@@ -205,26 +205,26 @@ def pack(header: IRHeader | tuple[int, float | np.ndarray, int, int], data: byte
         raise CallError(
             "This is not the header of a record", param="header", expected=_EXAMPLE, got=f"{header!r:.100}"
         ) from None
-    if not isinstance(data, bytes | bytearray | memoryview):
+    if not isinstance(s, bytes | bytearray | memoryview):
         fix = "Convert text with text.encode(); use pack_img for an image."
-        raise CallError("A record must be packed from bytes", param="s", got=type(data).__name__, fix=fix)
+        raise CallError("A record must be packed from bytes", param="s", got=type(s).__name__, fix=fix)
     try:
         if not isinstance(label, Number):  # an array without axes is an array, as in MXNet
             labels = np.asarray(label, "<f4")
-            flag, label, data = labels.size, 0.0, labels.tobytes() + data
+            flag, label, s = labels.size, 0.0, labels.tobytes() + s
         else:
             flag = 0
-        return _HEADER.pack(flag, label, number, number2) + data
+        return _HEADER.pack(flag, label, number, number2) + s
     except (struct.error, OverflowError, TypeError, ValueError) as error:
         expected = "a label of float32, and whole numbers from 0 to 2^64 - 1 as id and id2"
         raise RecordFormatError("The header cannot be written", expected=expected, got=f"{header!r:.200}") from error
 
 
-def unpack(record: bytes, where: str = "The record") -> tuple[IRHeader, bytes]:
+def unpack(s: bytes, where: str = "The record") -> tuple[IRHeader, bytes]:
     """Split a record into its header and the image's bytes, as MXNet's `recordio.unpack` does.
 
     Args:
-        record: the record's bytes.
+        s: the record's bytes.
         where: the record's name in messages.
 
     Returns:
@@ -232,21 +232,21 @@ def unpack(record: bytes, where: str = "The record") -> tuple[IRHeader, bytes]:
 
     Raises:
         RecordFormatError: the record is shorter than its header declares.
-        CallError: `record` is no bytes.
+        CallError: `s` is no bytes.
     """
     try:
-        memoryview(record)
+        memoryview(s)
     except TypeError:
-        fix = "Pass what MXRecordIO.read() returns; it returns None at the end of the file." if record is None else None
-        raise CallError("A record must be bytes", param="s", got=type(record).__name__, fix=fix) from None
-    if len(record) < _HEADER.size:
-        raise _no_image(where, f"{_HEADER.size} bytes of a header", f"{len(record)} bytes")
-    flag, label, number, number2 = _HEADER.unpack_from(record)
+        fix = "Pass what MXRecordIO.read() returns; it returns None at the end of the file." if s is None else None
+        raise CallError("A record must be bytes", param="s", got=type(s).__name__, fix=fix) from None
+    if len(s) < _HEADER.size:
+        raise _no_image(where, f"{_HEADER.size} bytes of a header", f"{len(s)} bytes")
+    flag, label, number, number2 = _HEADER.unpack_from(s)
     start = _HEADER.size + 4 * flag
-    if start > len(record):
-        raise _no_image(where, f"{flag} labels after the header", f"{len(record) - _HEADER.size} bytes")
-    labels = label if not flag else np.frombuffer(record, "<f4", flag, _HEADER.size).astype(np.float32)
-    return IRHeader(flag, labels, number, number2), record[start:]
+    if start > len(s):
+        raise _no_image(where, f"{flag} labels after the header", f"{len(s) - _HEADER.size} bytes")
+    labels = label if not flag else np.frombuffer(s, "<f4", flag, _HEADER.size).astype(np.float32)
+    return IRHeader(flag, labels, number, number2), s[start:]
 
 
 def read_header(file: PositionedFile, offset: int, where: str) -> IRHeader:

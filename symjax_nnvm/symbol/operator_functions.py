@@ -222,9 +222,21 @@ def scalar_function(name: str, lookup: Callable[[str], OperatorFunction]) -> Ope
                 return lookup(left_scalar)(right, scalar=left, name=name)
         raise SymbolTypeError(f"types ({type(left)}, {type(right)}) not supported: one operand must be a symbol")
 
+    function = with_operands_named(name, function)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`{symbols}` of two symbols, or of a symbol and a number in either place."
     return function
+
+
+def with_operands_named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of two operands; that of a power names them base and exp, as MXNet does."""
+    if name not in ("pow", "power"):
+        return function
+
+    def power(base: Any, exp: Any, **kwargs: Any) -> Any:
+        return function(base, exp, **kwargs)
+
+    return power
 
 
 def _docstring(op: Op, name: str) -> str:

@@ -63,6 +63,10 @@ def test_lines_of_doctests_are_what_is_typed():
     assert without_magic(">>> x = [1,\n...      2]\n>>> x\n[1, 2]") == "x = [1,\n     2]\nx"
 
 
+def test_lines_of_notebooks_are_left_out_and_those_that_go_on_with_a_remainder_are_not():
+    assert without_magic("%%time\nprint('%d'\n      % (3))\n  %matplotlib inline\n! ls") == "print('%d'\n      % (3))"
+
+
 def test_numbers_without_clocks_and_addresses():
     said = (
         "<Block at 0x7f2a> loss 0.5, 1e-3; Speed: 812.4 samples/sec time cost 2.1; took 3 s x12 nan 8.4 word pairs/sec"

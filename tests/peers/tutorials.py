@@ -103,11 +103,11 @@ def for_mxnet(source: str) -> bool:
 
 
 def without_magic(source: str) -> str:
-    """A cell without lines that begin with % or !, or end with ?; and of doctests, what is typed."""
+    """A cell without lines that begin with %word or !, or end with ?; and of doctests, what is typed."""
     lines = source.splitlines()
     if any(line.startswith(">>> ") for line in lines):
         lines = [line[4:] for line in lines if line.startswith((">>> ", "... "))]
-    return "\n".join(line for line in lines if not re.match(r"\s*[%!]|.*\w\?+\s*$", line))
+    return "\n".join(line for line in lines if not re.match(r"\s*(?:%+[a-z]|!)|.*\w\?+\s*$", line))
 
 
 def parameters(source: str) -> Iterator[tuple[str, list[str]]]:

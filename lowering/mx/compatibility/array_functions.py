@@ -9,7 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from symjax_nnvm.errors import OpNotRegisteredError, UnknownAttributeError, UnknownFunctionError
+from symjax_nnvm.ir.op import list_all_names
 from symjax_nnvm.symbol import function_named
+from symjax_nnvm.symbol.operator_functions import SCALAR_FUNCTIONS
 
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -86,6 +88,11 @@ class Internal:
 
     def __repr__(self) -> str:
         return "<operator functions _internal>"
+
+
+def function_names() -> set[str]:
+    """Return the names of the functions that `mx.nd` and `mx.sym` make when they are first used."""
+    return {*list_all_names(), *SCALAR_FUNCTIONS, "histogram", "split_v2"}
 
 
 def rename_group(group: Wrapped | Internal, name: str) -> None:

@@ -14,7 +14,7 @@ import jax
 
 import symjax_nnvm.symbol as symbols
 from lowering.mx.accepted_types import ShapeLike
-from lowering.mx.compatibility.array_functions import OF_NUMBERS, Internal, Wrapped, after_own, like
+from lowering.mx.compatibility.array_functions import OF_NUMBERS, Internal, Wrapped, after_own, function_names, like
 from lowering.mx.keys import seed as seed
 from lowering.mx.ndarray import array_control_flow as control_flow
 from lowering.mx.ndarray import contributed, sparse_arrays
@@ -50,7 +50,7 @@ from lowering.mx.ndarray.saved_arrays import save as save
 from lowering.mx.tape.programs import run_all
 from lowering.xla.out_of_memory import telling_memory
 from symjax_nnvm.errors import UnknownFunctionError
-from symjax_nnvm.symbol.operator_functions import OF_NODES
+from symjax_nnvm.symbol.operator_functions import OF_NODES, with_operands_named
 
 py_slice = slice
 """Python's class, which MXNet's module has by this name: `mx.nd.slice` is an operator."""
@@ -119,6 +119,7 @@ def _arithmetic(name: str, of_one_shape: str | None = None) -> Callable[..., Any
             return invoke(left, rhs, scalar=number)
         return invoke(elementwise if _shape_of(lhs) == _shape_of(rhs) else arrays, lhs, rhs)
 
+    function = with_operands_named(name, function)
     function.__name__ = function.__qualname__ = name
     operands = "of two arrays, two numbers, or one of each"
     function.__doc__ = f"`{_ARITHMETIC[name][0]}` {operands}."
@@ -216,4 +217,4 @@ NDArray._operator_function = staticmethod(_function)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ARITHMETIC, *dir(symbols)})
+    return sorted({*globals(), *_ARITHMETIC, *function_names()})

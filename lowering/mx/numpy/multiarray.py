@@ -209,7 +209,9 @@ class ndarray(Methods, NDArray):  # pyright: ignore[reportIncompatibleMethodOver
         """Itself if it is there, else a copy."""
         return self if ctx == self.ctx else self.copyto(ctx)
 
-    as_in_context = as_in_ctx  # pyright: ignore[reportAssignmentType]
+    def as_in_context(self, context: Context) -> ndarray:
+        """Itself if it is there, else a copy."""
+        return self.as_in_ctx(context)
 
     def astype(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,

@@ -13,14 +13,16 @@ import symjax_nnvm.symbol as symbols
 from lowering.initializer import Initializer
 from lowering.messages.counts import checks_flags
 from lowering.mx.accepted_types import DType, ShapeLike
-from lowering.mx.compatibility.array_functions import OF_NUMBERS, Internal, Wrapped, after_own, like
+from lowering.mx.compatibility.array_functions import OF_NUMBERS, Internal, Wrapped, after_own, function_names, like
 from lowering.mx.symbol.runnable import Symbol as Symbol
 from lowering.mx.symbol.runnable import as_symbol as as_symbol
 from lowering.mx.util import is_np_shape
 from symjax_nnvm.ir.listing import input_nodes
 from symjax_nnvm.ir.types import parse_shape, shape_from_legacy, shape_to_numpy
+from symjax_nnvm.symbol.operator_functions import with_operands_named
 from symjax_nnvm.symbol.python_operators import is_scalar
 from symjax_nnvm.symbol.symbol import read_text
+from symjax_nnvm.symbol.variable import Group as _group
 
 
 def _bindable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,9 +89,9 @@ def _in_numpy_shapes(symbol: Symbol, text: str) -> Symbol:
     return symbol
 
 
-def Group(symbols_: Sequence[Any], create_fn: Any = Symbol) -> Symbol:
+def Group(symbols: Sequence[Any], create_fn: Any = Symbol) -> Symbol:
     """One symbol whose outputs are those of several. create_fn: MXNet's class of the result; nothing to do here."""
-    return as_symbol(symbols.Group(symbols_))
+    return as_symbol(_group(symbols))
 
 
 def _made(name: str, dtype: DType, values: Mapping[str, Any], more: Mapping[str, Any]) -> Symbol:
@@ -157,7 +159,7 @@ def _or_of_numbers(name: str) -> Callable[..., Any]:
     def function(left: Any, right: Any, **kwargs: Any) -> Any:
         return numbers(left, right) if is_scalar(left) and is_scalar(right) else symbols_(left, right, **kwargs)
 
-    return like(symbols_, function)
+    return like(symbols_, with_operands_named(name, function))
 
 
 power, pow, maximum, minimum, hypot = map(_or_of_numbers, ("power", "pow", "maximum", "minimum", "hypot"))
@@ -176,4 +178,4 @@ Symbol._operator_function = staticmethod(_function)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *dir(symbols)})
+    return sorted({*globals(), *function_names()})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from typing import Any
 
 import numpy as np
@@ -86,3 +87,23 @@ def test_a_loader_with_processes_of_its_own_is_refused_by_name():
 def test_groups_of_functions_list_them_in_their_dict(functions: Any):
     """GluonCV asks so whether an operator is there, and writes its network otherwise where it is not."""
     assert {"box_encode", "box_decode", "foreach"} <= functions.__dict__.keys()
+
+
+@pytest.mark.parametrize("module", [mx.nd, mx.sym])
+def test_a_module_lists_functions_and_each_of_its_names_is_there(module: Any):
+    members = dict(inspect.getmembers(module))
+    assert {"FullyConnected", "power", "histogram", "split_v2"} <= members.keys()
+    assert not {"OperatorFunction", "automatic_names", "list_all_names"} & members.keys()
+
+
+def test_arguments_by_mxnets_names():
+    x, symbol = mx.nd.array([2, 3]), mx.sym.var("x")
+    assert mx.nd.power(base=x, exp=2).asnumpy().tolist() == [4, 9]
+    assert mx.nd.power(exp=x, base=2).asnumpy().tolist() == [4, 8]
+    for power in (mx.sym.power, mx.sym.pow):
+        assert power(base=symbol, exp=2, name="y").eval(x=x)[0].asnumpy().tolist() == [4, 9]
+        assert power(exp=3, base=2) == 8
+    assert mx.sym.Group(symbols=[symbol, symbol * 2]).list_outputs()[0] == "x"
+    record = mx.recordio.pack(mx.recordio.IRHeader(0, 1.0, 2, 0), s=b"content")
+    assert mx.recordio.unpack(s=record)[1] == b"content"
+    assert mx.np.ones(2).as_in_context(context=mx.cpu(0)).tolist() == [1, 1]
