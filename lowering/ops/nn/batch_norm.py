@@ -91,8 +91,11 @@ def normalise_batch(
     scale = lax.rsqrt(variance + p.eps)
     factor = scale if p.fix_gamma else gamma * scale
     out = _output(x, *(_along(vector, axis, x.ndim) for vector in (mean, factor, beta)), of_batch=of_batch)
-    # No gradient passes through the statistics as outputs, nor through the new moving ones.
-    return (out.astype(data.dtype), *map(lax.stop_gradient, (mean, variance, new_mean, new_var)))
+    # No gradient passes through the statistics as outputs, nor through the new moving ones; hidden ones are read by the
+    # gradient, whose derivative by JAX depends on them.
+    if p.output_mean_var:
+        mean, variance = map(lax.stop_gradient, (mean, variance))
+    return (out.astype(data.dtype), mean, variance, *map(lax.stop_gradient, (new_mean, new_var)))
 
 
 @lowers("BatchNorm", needs=("is_train", "platform", "mesh"))

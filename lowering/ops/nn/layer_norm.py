@@ -36,6 +36,13 @@ def _saved(x: Array, mean: Array, std: Array, axis: int, eps: float) -> tuple[Ar
     return mean, 1 / std
 
 
+def _shown(p: Any, data: Array, *statistics: Array) -> list[Array]:
+    """Return statistics in the dtype of data. No gradient passes through them as outputs; hidden ones are read by the
+    operator's gradient, whose derivative by JAX depends on them."""
+    values = [value.astype(data.dtype) for value in statistics]
+    return [*map(lax.stop_gradient, values)] if getattr(p, "output_mean_var", False) else values
+
+
 # -- LayerNorm -------------------------------------------------------------------------------------------------------
 
 
@@ -50,8 +57,7 @@ def _layer_norm(p: ops.LayerNormParams, data: Array, gamma: Array, beta: Array) 
     x = wide(data)
     mean, std = _statistics(x, axis, p.eps)
     out = (x - mean) * (1 / std) * _along(gamma, axis, x) + _along(beta, axis, x)
-    # No gradient passes through the statistics as outputs.
-    return out.astype(data.dtype), *(lax.stop_gradient(value).astype(data.dtype) for value in (mean, std))
+    return out.astype(data.dtype), *_shown(p, data, mean, std)
 
 
 @lowers("_backward_LayerNorm", needs=("platform", "mesh"))
@@ -105,8 +111,7 @@ def _group_norm(
     x = _rows(p, data)
     mean, std = _statistics(x, 2, p.eps)
     out = (x - mean) * (_along(gamma, 1, x) / std) + _along(beta, 1, x)
-    # No gradient passes through the statistics as outputs.
-    statistics = (lax.stop_gradient(value).astype(data.dtype).reshape(x.shape[:2]) for value in (mean, std))
+    statistics = (value.reshape(x.shape[:2]) for value in _shown(p, data, mean, std))
     return out.reshape(data.shape).astype(data.dtype), *statistics
 
 
