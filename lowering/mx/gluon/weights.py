@@ -88,7 +88,7 @@ class Parameter:
         self._dialect = CLASSIC
         self._grad: list[NDArray] | None = None
         self._ctx_list: list[Context] | None = None
-        self._ctx_map: dict[tuple[int, int], int] = {}
+        self._ctx_map = _places(())
         self._trainer: Any = None
         self._deferred_init: tuple[Any, ...] = ()
         self._differentiable = differentiable
@@ -234,7 +234,7 @@ class Parameter:
         """Hold copies of an array on contexts."""
         self._dialect = current_dialect()
         self._ctx_list = list(contexts)
-        self._ctx_map = {_place(ctx): i for i, ctx in enumerate(self._ctx_list)}
+        self._ctx_map = _places(self._ctx_list)
         if self.dtype and is_narrowed(np.dtype(self.dtype)):  # as files have it, until it is computed with
             data = stored_array(data.asnumpy().astype(self.dtype, copy=False), cpu())
         self._data = [stored_as(data.copyto(ctx), self._stype) for ctx in self._ctx_list]
@@ -346,7 +346,8 @@ class Parameter:
             if len(arrays) == 1:
                 return arrays[0]
             ctx = current_context()
-        place = self._ctx_map.get(_place(ctx))
+        places = self._ctx_map[ctx.device_typeid & 1]
+        place = places[ctx.device_id] if ctx.device_id < len(places) else None
         if place is None:
             problem = f"Parameter '{self.name}' was not initialized on context {ctx}."
             raise NotInitializedError(f"{problem} It was only initialized on {self._ctx_list}.")
@@ -519,6 +520,12 @@ def _contexts(ctx: Any) -> list[Context]:
     return contexts
 
 
-def _place(ctx: Context) -> tuple[int, int]:
-    """Return what distinguishes contexts: pinned memory is the CPU's, as in MXNet."""
-    return ctx.device_typeid & 1, ctx.device_id
+def _places(contexts: Sequence[Context]) -> tuple[list[int | None], list[int | None]]:
+    """Return where the array of each context is, by the last bit of its type and by its number: pinned memory is the
+    CPU's. Libraries that put arrays of their own in the place of a parameter's read it so."""
+    places: tuple[list[int | None], list[int | None]] = [], []
+    for i, ctx in enumerate(contexts):
+        row = places[ctx.device_typeid & 1]
+        row += [None] * (ctx.device_id + 1 - len(row))
+        row[ctx.device_id] = i
+    return places

@@ -63,6 +63,23 @@ def test_a_parameter_may_take_the_place_of_another_and_its_arrays(hybrid: bool):
     assert layer(mx.nd.ones((1, 3), ctx=mx.cpu(1))).asnumpy().tolist() == [[1.5, 1.5]]
 
 
+def test_an_array_may_take_the_place_of_a_parameters_own():
+    """MXFusion and Xfer compute so with drawn weights, and with their gradients."""
+    layer: Any = gluon.nn.Dense(2, in_units=3, use_bias=False)
+    layer.initialize(mx.init.One(), ctx=[mx.cpu(1), mx.cpu(3)])
+    x = mx.nd.ones((1, 3), ctx=mx.cpu(3))
+    places = layer.weight._ctx_map[mx.cpu().device_typeid & 1]
+    assert (places, layer.weight._ctx_map[mx.gpu().device_typeid & 1]) == ([None, 0, None, 1], [])
+    for _ in range(2):
+        scale: Any = mx.nd.array([[2], [3]], ctx=mx.cpu(3))
+        scale.attach_grad()
+        with mx.autograd.record():
+            layer.weight._data[places[3]] = scale * mx.nd.ones((2, 3), ctx=mx.cpu(3))
+            y = layer(x)
+        y.backward()
+        assert (y.asnumpy().tolist(), scale.grad.asnumpy().tolist()) == ([[6, 9]], [[3], [3]])
+
+
 def test_an_optimizer_asks_for_the_rates_of_several_parameters():
     optimizer = mx.optimizer.create("sgd", learning_rate=0.5, wd=0.1, param_idx2name={0: "a_weight", 1: "b_bias"})
     optimizer.set_lr_mult({"a_weight": 2.0})
@@ -73,6 +90,8 @@ def test_an_optimizer_asks_for_the_rates_of_several_parameters():
 def test_modules_have_what_libraries_import_of_them():
     assert importlib.import_module("lowering.mx.contrib.amp.amp")._amp_initialized is False
     method = importlib.import_module("lowering.mx.image.image")._get_interp_method
+    convolution = importlib.import_module("lowering.mx.gluon.model_zoo.vision.resnet")._conv3x3(4, 2, 3)
+    assert convolution._kwargs["stride"] == (2, 2)
     assert [method(9, sizes) for sizes in ((4, 4, 8, 8), (8, 8, 4, 4), (4, 8, 8, 4))] == [2, 3, 1]
 
 

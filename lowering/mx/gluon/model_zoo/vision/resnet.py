@@ -12,7 +12,7 @@ from lowering.mx.gluon.tensor import Tensor
 from symjax_nnvm.io.files import StrPath
 
 
-def _3x3(channels: int, stride: int, in_channels: int) -> nn.Conv2D:
+def _conv3x3(channels: int, stride: int, in_channels: int) -> nn.Conv2D:
     return nn.Conv2D(channels, 3, stride, 1, use_bias=False, in_channels=in_channels)
 
 
@@ -59,8 +59,8 @@ class BasicBlockV1(_BlockV1):
     """
 
     def _convolutions(self, channels: int, stride: int, in_channels: int) -> Any:
-        yield _3x3(channels, stride, in_channels)
-        yield _3x3(channels, 1, channels)
+        yield _conv3x3(channels, stride, in_channels)
+        yield _conv3x3(channels, 1, channels)
 
     def _sum(self, residual: Any, x: Any) -> Any:
         return residual + x  # the order of MXNet's files
@@ -79,7 +79,7 @@ class BottleneckV1(_BlockV1):
 
     def _convolutions(self, channels: int, stride: int, in_channels: int) -> Any:
         yield nn.Conv2D(channels // 4, 1, stride)
-        yield _3x3(channels // 4, 1, channels // 4)
+        yield _conv3x3(channels // 4, 1, channels // 4)
         yield nn.Conv2D(channels, 1, 1)
 
 
@@ -125,8 +125,8 @@ class BasicBlockV2(_BlockV2):
     """
 
     def _convolutions(self, channels: int, stride: int, in_channels: int) -> Any:
-        yield lambda: _3x3(channels, stride, in_channels)
-        yield lambda: _3x3(channels, 1, channels)
+        yield lambda: _conv3x3(channels, stride, in_channels)
+        yield lambda: _conv3x3(channels, 1, channels)
 
 
 class BottleneckV2(_BlockV2):
@@ -142,7 +142,7 @@ class BottleneckV2(_BlockV2):
 
     def _convolutions(self, channels: int, stride: int, in_channels: int) -> Any:
         yield lambda: nn.Conv2D(channels // 4, 1, 1, use_bias=False)
-        yield lambda: _3x3(channels // 4, stride, channels // 4)
+        yield lambda: _conv3x3(channels // 4, stride, channels // 4)
         yield lambda: nn.Conv2D(channels, 1, 1, use_bias=False)
 
 
@@ -167,7 +167,7 @@ class _ResNet(Network):
         with self.name_scope():
             self.features = sequence(*self._before())
             if thumbnail:
-                self.features.add(_3x3(channels[0], 1, 0))
+                self.features.add(_conv3x3(channels[0], 1, 0))
             else:
                 self.features.add(nn.Conv2D(channels[0], 7, 2, 3, use_bias=False), nn.BatchNorm())
                 self.features.add(nn.Activation("relu"), nn.MaxPool2D(3, 2, 1))
