@@ -117,10 +117,10 @@ class CompositeEvalMetric(EvalMetric):
         for metric in self.metrics:
             metric.update(labels, preds)
 
-    def update_dict(self, label: Mapping[str, NDArray], pred: Mapping[str, NDArray]) -> None:
+    def update_dict(self, labels: Mapping[str, NDArray], preds: Mapping[str, NDArray]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Update every metric, with arrays by name."""
-        labels = label if self.label_names is None else {name: label[name] for name in self.label_names}
-        preds = pred if self.output_names is None else {name: pred[name] for name in self.output_names}
+        labels = labels if self.label_names is None else {name: labels[name] for name in self.label_names}
+        preds = preds if self.output_names is None else {name: preds[name] for name in self.output_names}
         for metric in self.metrics:
             metric.update_dict(labels, preds)
 

@@ -62,15 +62,22 @@ class PCC(EvalMetric):
         name: the name in reports.
         output_names: the network's outputs that it uses; None for all.
         label_names: the labels that it uses; None for all.
+        has_global_stats: as `EvalMetric` takes it.
 
     Attributes:
         lcm: the confusion matrix (k, k) of this log line, a row for each given class.
         gcm: the confusion matrix since `reset`.
     """
 
-    def __init__(self, name: str = "pcc", output_names: Sequence[str] | None = None, label_names: Any = None):
+    def __init__(
+        self,
+        name: str = "pcc",
+        output_names: Sequence[str] | None = None,
+        label_names: Any = None,
+        has_global_stats: bool = True,
+    ):
         self.k = 2
-        super().__init__(name, output_names, label_names, has_global_stats=True)
+        super().__init__(name, output_names, label_names, has_global_stats=has_global_stats)
 
     def reset(self) -> None:
         """Begin anew."""

@@ -126,3 +126,7 @@ def test_arguments_by_mxnets_names():
     record = mx.recordio.pack(mx.recordio.IRHeader(0, 1.0, 2, 0), s=b"content")
     assert mx.recordio.unpack(s=record)[1] == b"content"
     assert mx.np.ones(2).as_in_context(context=mx.cpu(0)).tolist() == [1, 1]
+    assert mx.metric.PCC(has_global_stats=False).name == "pcc"
+    both: Any = mx.metric.CompositeEvalMetric(["acc"])
+    both.update_dict(labels={"a": mx.nd.array([1])}, preds={"b": mx.nd.array([[0.3, 0.7]])})
+    assert both.get()[1] == [1]
