@@ -18,6 +18,10 @@ __all__ = ["column_sums"]
 BLOCK = 1 << 15
 """Elements of a block: 128 KiB of float32."""
 
+TOGETHER = 4
+"""Blocks that are added at once, for which what they are added to is read and written once: Σ d and Σ d² of float32
+(8, 112, 112, 64) on one core take 2.0 ms instead of 2.5, both sums of BatchNorm's gradient 3.1 instead of 3.7."""
+
 SMALL = 1 << 18
 """Elements up to which an array fits into the caches in any order: a loop, which wants its operands in memory of
 their own, gains nothing."""
@@ -35,20 +39,24 @@ def column_sums(
         return [jnp.sum(term, (0, 1)) for term in terms(*flat, *vectors)]
     if min(rows, size // BLOCK) < 2:
         return [_sum(term) for term in terms(*flat, *vectors)]
-    length = _length(rows, max(1, rows * BLOCK // size))
-    count = rows // length
+    length = max(1, rows * BLOCK // size)
+    together = TOGETHER if rows >= 2 * TOGETHER * length else 1
+    length = _length(rows // together, length)
+    count = rows // (together * length)
 
     def block(start: Array | int, length: int) -> Sequence[Array]:
         return terms(*(lax.dynamic_slice_in_dim(array, start, length, 1) for array in flat), *vectors)
 
     def add(i: Array, totals: list[Array]) -> list[Array]:
-        return [total + term for total, term in zip(totals, block(i * length, length), strict=True)]
+        blocks = [block((i * together + j) * length, length) for j in range(together)]
+        return [total + sum(parts[1:], parts[0]) for total, *parts in zip(totals, *blocks, strict=True)]
 
     zeros = jnp.zeros((samples, length, channels), flat[0].dtype)
     totals = lax.fori_loop(0, count, add, [zeros] * len(jax.eval_shape(lambda: block(0, length))))
     sums = [_sum(total) for total in totals]
-    if rows_left := rows - count * length:
-        sums = [total + _sum(term) for total, term in zip(sums, block(count * length, rows_left), strict=True)]
+    if rows_left := rows - count * together * length:
+        rest = block(count * together * length, rows_left)
+        sums = [total + _sum(term) for total, term in zip(sums, rest, strict=True)]
     return sums
 
 
