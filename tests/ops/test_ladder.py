@@ -196,7 +196,10 @@ def jitted_equals_unjitted(walk: Walk):
         assert_close(jitted_aux[name], plain_aux[name], max(walk.case.rtol, 1e-5), f"auxiliary state {name}")
 
 
-NOT_MAPPED = {"_fused_convolution": "a pass alone makes it; oneDNN's call on a weight in blocks cannot be mapped"}
+NOT_MAPPED = dict.fromkeys(
+    ("_fused_convolution", "_fused_fully_connected"),
+    "a pass alone makes it; oneDNN's call on a weight in blocks cannot be mapped",
+)
 """Operators that `jax.vmap` does not map, and why."""
 
 
