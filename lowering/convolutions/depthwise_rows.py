@@ -3,7 +3,7 @@
 A reduction of (places, channels) over the places is a loop over channels for XLA:CPU, each a walk through all memory: 1
 GFLOP/s. Adding products of whole rows to a sum for each place of the window stays in the cache and in vectors, and what
 remains to be reduced is one row: at batch 16, 112²×32 from 123 to 8 ms, 28²×256 from 68 to 4, 7²×1024 from 22 to 1.
-Two rows at once take ten times as long: the sum of their products is no vector code any more.
+The products of two rows are added at once, for which the sums are read and written once: 0.78 to 0.97 of the time.
 
 Where channels are last and windows side by side a row is a vector of places and channels, in which a place of the
 window begins at its first channel: as a slice of a matrix that is made a vector afterwards it takes the same time with
@@ -53,7 +53,7 @@ def by_rows(ograd: Array, data: Array, shifts: Shifts) -> Array:
     corner = [0] * padded.ndim
     corner[down - 1], corner[across - 1] = shifts.before[0], first
 
-    def rows(sample: Array, first: Array, count: int) -> Array:
+    def rows(sample: Array, first: Array | int, count: int) -> Array:
         return lax.dynamic_slice_in_dim(sample, first, count, down - 1).astype(wide)
 
     def under(part: Array, place: int) -> Array:
@@ -65,13 +65,20 @@ def by_rows(ograd: Array, data: Array, shifts: Shifts) -> Array:
         (totals, around), (dys, xs) = carried, sample
         padded = lax.dynamic_update_slice(around, xs, corner)
 
-        def add_row(y: Array, totals: list[Array]) -> list[Array]:
+        def products(y: Array | int) -> list[Array]:
             dy = rows(dys, y, 1)
             met = rows(padded, y * shifts.stride[0], window_rows)
             met = lax.slice_in_dim(met, 0, window_rows, shifts.dilation[0], axis=down - 1)
-            return [total + under(met, place) * dy for place, total in enumerate(totals)]
+            return [under(met, place) * dy for place in range(shifts.window[1])]
 
-        return (lax.fori_loop(0, height, add_row, totals), padded), None
+        def add_rows(i: Array, totals: list[Array]) -> list[Array]:
+            pairs = zip(products(2 * i), products(2 * i + 1), strict=True)
+            return [total + (one + other) for total, (one, other) in zip(totals, pairs, strict=True)]
+
+        totals = lax.fori_loop(0, height // 2, add_rows, totals)
+        if height % 2:
+            totals = [total + last for total, last in zip(totals, products(height - 1), strict=True)]
+        return (totals, padded), None
 
     (totals, _), _ = lax.scan(add_sample, ([start] * shifts.window[1], padded), (ograd, data))
     sums = [total.reshape(shape).sum(across - 1) for total in totals]

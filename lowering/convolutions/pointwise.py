@@ -10,7 +10,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
-from lowering.convolutions.windows import contract
+from lowering.convolutions.products import contract
 from symjax_nnvm.ir.rules.size_symbols import is_open
 
 __all__ = ["data_gradient", "forward", "weight_gradient"]

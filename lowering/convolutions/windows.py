@@ -10,16 +10,9 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.convolutions.geometry import Geometry
+from lowering.convolutions.products import contract, row_product
 
-__all__ = ["contract", "im2col", "im2col_weight", "product", "product_data", "product_weight"]
-
-
-def contract(a: Array, b: Array, over_a: int, over_b: int) -> Array:
-    """The product of matrices, or of sequences of them, over an axis of each; half precision is summed in float32."""
-    wide = jnp.promote_types(a.dtype, jnp.float32)
-    along = (0,) if a.ndim == 3 else ()
-    out = lax.dot_general(a, b, (((over_a,), (over_b,)), (along, along)), preferred_element_type=wide)
-    return out.astype(a.dtype)
+__all__ = ["im2col", "im2col_weight", "product", "product_data", "product_weight"]
 
 
 def windows(data: Array, g: Geometry) -> Iterator[Array]:
@@ -67,7 +60,7 @@ def im2col(data: Array, weight: Array, g: Geometry) -> Array:
 def im2col_weight(ograd: Array, data: Array, g: Geometry) -> Array:
     """Return one product of all windows with the head gradient; of each group one."""
     if g.groups == 1:
-        gradient = contract(_patches(data, g), _rows(ograd), 0, 0)
+        gradient = row_product(_patches(data, g), _rows(ograd))
     else:
         gradient = jnp.moveaxis(contract(_patches(data, g), _grouped(ograd, g), 1, 1), 0, 1)
     return gradient.reshape(*g.kernel, -1, g.filters)
@@ -105,8 +98,8 @@ def product_weight(ograd: Array, data: Array, g: Geometry) -> Array:
     XLA computes what the head gradient is made of once more on the way, against the order of memory."""
     (strided,) = windows(data, g)
     if g.filters > g.channels:
-        return contract(_rows(strided), _rows(ograd), 0, 0).reshape(*g.kernel, g.channels, g.filters)
-    gradient = contract(_rows(ograd), _rows(strided), 0, 0)
+        return row_product(_rows(strided), _rows(ograd)).reshape(*g.kernel, g.channels, g.filters)
+    gradient = row_product(_rows(ograd), _rows(strided))
     return gradient.reshape(*g.kernel, g.filters, g.channels).swapaxes(-1, -2)
 
 
@@ -123,7 +116,7 @@ def whole_data(ograd: Array, weight: Array, g: Geometry) -> Array:
 
 def whole_weight(ograd: Array, data: Array, g: Geometry) -> Array:
     """Return the product of samples with their head gradients."""
-    return contract(_flat(data), _flat(ograd), 0, 0).reshape(*g.kernel, g.channels, g.filters)
+    return row_product(_flat(data), _flat(ograd)).reshape(*g.kernel, g.channels, g.filters)
 
 
 def _flat(array: Array) -> Array:

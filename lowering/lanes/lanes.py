@@ -11,18 +11,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import ShapedArray
 from jax.sharding import SingleDeviceSharding
 
 from lowering.lanes.pieces import Lane, Piece, Unsplit
 from lowering.lanes.split import run
 from lowering.native.ask import ask
-from lowering.native.unpromised import host_call, one_worker_device
+from lowering.native.unpromised import host_call, one_worker_device, put
 from lowering.xla.compile_options import Awaited, jit
 from lowering.xla.program_bound import bytes_of_program
 
@@ -211,7 +212,8 @@ class Lanes:
             self._meeting.barrier.reset()
             lanes = self._begun = []
             try:
-                lanes.extend(self._threads.submit(self._run, number, arrays) for number in range(self.count))
+                operands = [self._of_lane(number, arrays) for number in range(self.count)]
+                lanes.extend(self._threads.submit(self._run, *of_lane) for of_lane in enumerate(operands))
                 found = [lane.exception() for lane in lanes]
             except BaseException:  # an interrupt: lanes end where they would meet
                 self._meeting.barrier.abort()
@@ -222,28 +224,46 @@ class Lanes:
             parts = [lane.result() for lane in lanes]
         of_results = [*zip(self._kinds, self._structs, self._stays, zip(*parts, strict=True), strict=True)]
         joined: list[Any] = [None if stays else _joined(kind, p) for kind, _, stays, p in of_results]
-        joined = joined if home is None else jax.device_put(joined, home)
+        joined = joined if home is None else _put(joined, home)
         results = [
             Parts(self, kind, struct, pieces) if stays else array
             for array, (kind, struct, stays, pieces) in zip(joined, of_results, strict=True)
         ]
         return jax.tree.unflatten(self._tree, results)
 
-    def _run(self, number: int, arrays: Sequence[np.ndarray | Parts]) -> list[Any]:
+    def _of_lane(self, number: int, arrays: Sequence[np.ndarray | Parts]) -> list[jax.Array]:
+        """Return the operands of a lane's program."""
+        operands: list[Any] = [np.asarray(number, np.int32)]
+        for array, split in zip(arrays, self._split, strict=True):
+            if isinstance(array, Parts):
+                operands.append(array.of_lanes[number])
+                continue
+            rows = array.shape[0] // self.count if split else 0
+            operands.append(array[number * rows : (number + 1) * rows] if split else array)
+        return _put(operands, self._places[number])
+
+    def _run(self, number: int, operands: Sequence[jax.Array]) -> list[Any]:
         try:
-            place = self._places[number]
-            operands: list[Any] = [np.asarray(number, np.int32)]
-            for array, split in zip(arrays, self._split, strict=True):
-                if isinstance(array, Parts):
-                    operands.append(array.of_lanes[number])
-                    continue
-                rows = array.shape[0] // self.count if split else 0
-                operands.append(array[number * rows : (number + 1) * rows] if split else array)
-            results = self._programs[number](*jax.device_put(operands, place))
+            results = self._programs[number](*operands)
             return [result if stays else np.asarray(result) for result, stays in zip(results, self._stays, strict=True)]
         except BaseException:
             self._meeting.barrier.abort()
             raise
+
+
+def _put(tree: Any, place: Any) -> Any:
+    """Return a tree with its NumPy arrays on a device, which takes no copies of them: of 165 arrays for each of two
+    lanes 3 ms instead of 11, by `jax.device_put` in their threads, which take turns at Python."""
+    leaves, structure = jax.tree.flatten(tree)
+    ours = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
+    placed = put([_kind(array.shape, array.dtype) for array in ours], ours, place, committed=True)
+    arrays = iter(jax.device_put(ours, place) if placed is None else placed)
+    return structure.unflatten([next(arrays) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
+
+
+@lru_cache(4096)
+def _kind(shape: tuple[int, ...], dtype: np.dtype) -> ShapedArray:
+    return ShapedArray(shape, dtype)
 
 
 def _joined(kind: _Kind, pieces: Sequence[np.ndarray]) -> Any:

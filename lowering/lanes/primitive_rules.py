@@ -183,6 +183,13 @@ def _pad(lane: Lane, equation: Any, axis: int) -> tuple[int, dict[str, Any]]:
     return axis, {}
 
 
+@_moves("tile")
+def _tile(lane: Lane, equation: Any, axis: int) -> tuple[int, dict[str, Any]]:
+    if equation.params["reps"][axis] > 1:
+        raise _refuse(equation)
+    return axis, {}
+
+
 @_moves("slice")
 def _slice_beside(lane: Lane, equation: Any, axis: int) -> tuple[int, dict[str, Any]]:
     """A part of each sample."""
@@ -307,14 +314,17 @@ def _convolution(lane: Lane, equation: Any, pieces: list[Piece]) -> list[Piece]:
 
 @_rule("library_call")
 def _library_call(lane: Lane, equation: Any, pieces: list[Piece]) -> list[Piece]:
-    """A call of a library takes samples along the first axis of its first array."""
+    """A call of a library takes samples along the first axis of its first array, or adds up those of all."""
+    function = equation.params["function"]
     data, *others = (lane.summed(piece) for piece in pieces)
-    if data.axis is None and split_axis(others) is None:
+    if split_axis([data, *others]) is None:
         return whole(lane, equation, pieces)
+    if function.adds_samples:
+        arrays = [lane.rows(piece, 0) for piece in (data, *others)]
+        return [lane.partial(function.of_samples(arrays[0].shape[0])(*arrays))]
     if data.axis != 0 or split_axis(others) is not None:
         raise _refuse(equation)
-    function = equation.params["function"].of_samples(data.array.shape[0])
-    return [Piece(function(data.array, *(other.array for other in others)), 0)]
+    return [Piece(function.of_samples(data.array.shape[0])(data.array, *(other.array for other in others)), 0)]
 
 
 # -- indexed -----------------------------------------------------------------------------------------------------------

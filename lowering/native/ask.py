@@ -49,7 +49,7 @@ _KEPT = 4096
 """Answers at most, in memory and in the file: the latest."""
 
 _MAX_BYTES = 1 << 22
-_IMPLEMENTATION = re.compile(r",cpu,convolution,([^,]*),")
+_IMPLEMENTATION = re.compile(r",cpu,(?:convolution|matmul),([^,]*),")
 _OWN_CODE = ("brg", "brdgmm", "jit")
 """How the names of oneDNN's implementations begin that are made for a geometry. Others are `gemm` and `ref`."""
 

@@ -1,4 +1,5 @@
-"""The custom call by which oneDNN computes a convolution in XLA's CPU, in the words of `OneDnnConvolutionConfig`."""
+"""The custom calls by which oneDNN computes a convolution and a product in XLA's CPU, in the words of XLA's
+`OneDnnConvolutionConfig` and `OneDnnMatMulConfig`."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ FILTERS_FIRST: Order = ("filters", "channels")
 CHANNELS_FIRST: Order = ("channels", "filters")
 
 TARGET = "__onednn$convolution"
+PRODUCT_TARGET = "__onednn$matmul"
 _ACTIVATIONS = {"": (), "relu": ("RELU",), "relu6": ("RELU6",), "gelu": ("GELU_ERF",)}
 
 
@@ -35,6 +37,13 @@ def call(
     config = {"onednn_conv_config": _config(geometry, epilogue, order)}
     written_over = 2 + epilogue.bias if epilogue.addend else None
     return unpromised.library_call(TARGET, result, config, written_over, data, weight, *operands)
+
+
+def product(a: Array, b: Array) -> Array:
+    """Map (k, m), (k, n) of float32 → the product aᵀb (m, n)."""
+    result = jax.ShapeDtypeStruct((a.shape[1], b.shape[1]), a.dtype)
+    config = {"onednn_matmul_config": {"transpose_a": True}}
+    return unpromised.library_call(PRODUCT_TARGET, result, config, None, a, b)
 
 
 def _config(g: Geometry, epilogue: Epilogue, order: Order | None) -> dict[str, Any]:

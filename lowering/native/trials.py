@@ -1,4 +1,5 @@
-"""Trials in a child process: one convolution by oneDNN, on numbers whose result is known, and the second client.
+"""Trials in a child process: a convolution or a product by oneDNN, on numbers whose result is known, and the second
+client.
 
     python -c "from lowering.native.trials import main; main()"
 
@@ -27,7 +28,7 @@ from jax.sharding import Sharding, SingleDeviceSharding
 from lowering.convolutions.geometry import Epilogue, Geometry
 from lowering.convolutions.layouts import Blocks
 from lowering.native import unpromised
-from lowering.native.onednn_call import FILTERS_FIRST, Order, call
+from lowering.native.onednn_call import FILTERS_FIRST, Order, call, product
 
 ANSWER, READY = "ANSWER ", "READY with threads: "
 _TOLERANCE = 1e-4
@@ -71,8 +72,12 @@ def _write_line(text: str) -> None:
 
 
 def answer(question: list[Any]) -> Any:
-    """Return the answer to a question: ["block", geometry, epilogue] and ["block_of_a_core", …]: how many filters a
-    block of the weight has; ["computes", geometry]; ["one_core"]: whether there is a second client."""
+    """Return the answer to a question.
+
+    ["block", geometry, epilogue], ["block_of_a_core", …]: how many filters a block of the weight has. ["computes",
+    geometry]: whether it is computed with a plain weight. ["multiplies", geometry]: of a dense layer, whether the
+    gradient of its weight is. ["one_core"]: whether there is a second client.
+    """
     kind, *details = question
     if kind == "one_core":
         return _one_core() is not None
@@ -80,6 +85,8 @@ def answer(question: list[Any]) -> Any:
     geometry = Geometry(**fields)
     if kind == "computes":
         return computes(geometry)
+    if kind == "multiplies":
+        return multiplies(geometry.size[0], geometry.channels, geometry.filters)
     place = _one_core() if kind == "block_of_a_core" else None
     return block(geometry, Epilogue(*details[1]), place)
 
@@ -112,6 +119,24 @@ def computes(g: Geometry) -> bool:
     return trial.agrees(lambda filter: rows + filter * share * taps)
 
 
+def multiplies(k: int, m: int, n: int) -> bool:
+    """Return whether the call computes the product aᵀb of (k, m) and (k, n): rows of it at both ends, and one
+    between."""
+    numbers = _numbers()
+    a, b = np.resize(numbers, (k, m)), np.resize(numbers[1:], (k, n))
+    rows = [0, m // 2, m - 1]
+    try:
+        out = _compiled(product, None, a, b)(a, b)
+    except Exception:  # of an interface that JAX does not promise
+        return False
+    expected = a[:, rows].astype(np.float64).T @ b
+    return np.allclose(np.asarray(out)[rows], expected, rtol=_TOLERANCE, atol=_TOLERANCE * k**0.5)
+
+
+def _numbers() -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(4099).astype(np.float32)
+
+
 _FILLED = 1 << 22
 """Zeros that a layout may have more than ours."""
 
@@ -134,7 +159,7 @@ class _Trial:
         order: Order | None = None,
         place: Sharding | None = None,
     ):
-        numbers = np.random.default_rng(0).standard_normal(4099).astype(np.float32)
+        numbers = _numbers()
         out_shape = (g.batch, *g.out_size, g.filters)
         operands = [(g.filters,)] * epilogue.bias + [out_shape] * epilogue.addend
         shapes = [(g.batch, *g.size, g.channels), weight_shape, *operands]
@@ -178,12 +203,19 @@ def _activated(x: np.ndarray, act_type: str) -> np.ndarray:
 
 
 def _run(place: Sharding | None, g: Geometry, epilogue: Epilogue, order: Order | None, *arrays: Any) -> np.ndarray:
+    def convolution(data: Any, weight: Any, rest: Any) -> Any:
+        return call(data, weight, g, epilogue, rest, order)
+
+    with warnings.catch_warnings(action="ignore"):
+        return np.asarray(_compiled(convolution, place, *arrays)(*arrays))
+
+
+def _compiled(function: Callable[..., Any], place: Sharding | None, *arrays: Any) -> Any:
+    """Return a function of arrays, compiled as programs with calls are. place: where it runs; None: on all cores."""
     cpu = place or SingleDeviceSharding(jax.devices("cpu")[0])
-    function = jax.jit(lambda data, weight, rest: call(data, weight, g, epilogue, rest, order), out_shardings=cpu)
     avals = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=cpu), arrays)
     options: Any = dict(unpromised.OURS_ALONE) if unpromised.knows_options(unpromised.OURS_ALONE) else {}
-    with warnings.catch_warnings(action="ignore"):
-        return np.asarray(function.lower(*avals).compile(options)(*arrays))
+    return jax.jit(function, out_shardings=cpu).lower(*avals).compile(options)
 
 
 def _places(g: Geometry) -> Iterator[tuple[int, ...]]:

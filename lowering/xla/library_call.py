@@ -41,8 +41,14 @@ class Multilinear(Protocol):
         """Return the function as JAX's own operations compute it."""
         ...
 
+    @property
+    def adds_samples(self) -> bool:
+        """Return whether each array has samples along axis 0, over which the result is a sum; else the first array and
+        the result have them."""
+        ...
+
     def of_samples(self, count: int) -> Callable[..., Array]:
-        """Return the function for a number of samples, along axis 0 of its first array and of its result."""
+        """Return the function for a number of samples."""
         ...
 
 

@@ -27,12 +27,12 @@ from lowering.convolutions.backends.backend import Backend
 from lowering.convolutions.geometry import Direction, Epilogue, Geometry, turned
 from lowering.convolutions.layouts import Blocks
 from lowering.native.ask import ask, trouble
-from lowering.native.onednn_call import CHANNELS_FIRST, FILTERS_FIRST, TARGET, Order, call
+from lowering.native.onednn_call import CHANNELS_FIRST, FILTERS_FIRST, PRODUCT_TARGET, TARGET, Order, call, product
 from lowering.xla import cpu_streams
 from lowering.xla.library_call import exporting_calls
-from lowering.xla.switches import ALONE, SWITCH, onednn_calls
+from lowering.xla.switches import ALONE, OURS, SWITCH, onednn_calls
 
-__all__ = ["CHANNELS_FIRST", "FILTERS_FIRST", "TARGET", "Order"]
+__all__ = ["CHANNELS_FIRST", "FILTERS_FIRST", "TARGET", "Order", "product"]
 
 
 def convolve(data: Array, weight: Array, geometry: Geometry, epilogue: Epilogue, operands: Sequence[Array]) -> Array:
@@ -70,7 +70,7 @@ def compiling() -> Iterator[None]:
 
 def for_this_machine(function: Any, *args: Any, platforms: Sequence[str], **named: Any) -> jax.export.Exported:
     """Export a jitted function with its calls, for machines of one kind: others misread the blocks without error."""
-    ours = [jax.export.DisabledSafetyCheck.custom_call(TARGET)]
+    ours = [jax.export.DisabledSafetyCheck.custom_call(target) for target in (TARGET, PRODUCT_TARGET)]
     with exporting_calls():
         return jax.export.export(function, platforms=platforms, disabled_checks=ours)(*args, **named)
 
@@ -99,6 +99,13 @@ def block_of_a_core(geometry: Geometry, epilogue: Epilogue) -> int | None:
 def computes(geometry: Geometry) -> bool:
     """Return whether `convolve_plain` computes a geometry."""
     return _may_be_tried(geometry) and bool(ask("computes", geometry))
+
+
+@lru_cache(4096)
+def multiplies(k: int, m: int, n: int) -> bool:
+    """Return whether `product` computes the product over k rows of (k, m) and (k, n)."""
+    layer = Geometry(1, (k,), m, n, (1,), (1,), (1,), (0,))
+    return onednn_calls() == OURS and _may_be_tried(layer) and bool(ask("multiplies", layer))
 
 
 def computes_direction(direction: Direction, geometry: Geometry) -> bool:

@@ -19,7 +19,7 @@ from lowering.convolutions.applicable import XLA, geometry_of
 from lowering.convolutions.depthwise_rows import by_rows
 from lowering.convolutions.geometry import Geometry
 from lowering.convolutions.grouped import Shifts
-from lowering.convolutions.windows import contract
+from lowering.convolutions.products import contract
 from lowering.core.rules import ByPart, lowers
 from symjax_nnvm.ops.nn import convolution as ops
 

@@ -97,6 +97,15 @@ def test_the_gradient_of_a_weight_is_xlas_only_where_others_are_much_slower_or_d
     assert choose("weight", DENSE, "abacus") == "xla"
 
 
+def test_gradients_of_few_channels_by_one_element_are_xlas_only_where_others_are_much_slower():
+    pointwise = replace(DENSE, kernel=(1, 1), pad=(0, 0), size=(112, 112), channels=32)
+    wide = replace(pointwise, channels=64)
+    times = {"xla": 4.0, "product": 5.0}
+    measured(Measured("data", pointwise, times, {}), Measured("data", wide, times, {}))
+    assert choose("data", pointwise, "abacus") == "product"
+    assert choose("data", wide, "abacus") == "xla"
+
+
 def test_small_convolutions_are_left_to_xla():
     measured(Measured("forward", DENSE, TIMES, {}))
     assert choose("forward", replace(DENSE, channels=4, filters=4), "abacus") == "xla"

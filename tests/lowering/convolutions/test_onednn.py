@@ -21,6 +21,7 @@ from lowering.convolutions.applicable import LIBRARY, applies
 from lowering.convolutions.backends import onednn
 from lowering.convolutions.geometry import Direction, Epilogue, Geometry
 from lowering.convolutions.layouts import Blocks
+from lowering.convolutions.products import row_product
 from symjax_nnvm import pipeline
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
@@ -150,6 +151,42 @@ def test_gradient_functions_call_it(arrays: dict[str, np.ndarray]):
     expected = without_it(run, arrays)
     for name, found in run(arrays).items():
         assert_close(np.asarray(found), np.asarray(expected[name]), 1e-5, name)
+
+
+@pytest.mark.slow("compiles")
+@needs_onednn
+def test_products_over_rows_call_it_and_may_be_transformed():
+    a, b, head = numbers(320, 64), numbers(320, 80), numbers(64, 80)
+    assert onednn.PRODUCT_TARGET in jax.jit(row_product).lower(a, b).as_text()
+    assert onednn.PRODUCT_TARGET not in jax.export.export(jax.jit(row_product))(a, b).mlir_module()
+    functions: dict[str, Any] = {
+        "product": lambda product: jax.jit(product)(a, b),
+        "eager": lambda product: product(jnp.asarray(a), jnp.asarray(b)),
+        "vmap": lambda product: jax.vmap(product, (0, None))(np.stack([a, 2 * a]), b),
+        "gradients": lambda product: jax.grad(lambda a, b: (product(a, b) * head).sum(), (0, 1))(a, b),
+    }
+    for name, function in functions.items():
+        found, expected = (jax.tree.leaves(function(product)) for product in (row_product, lambda a, b: a.T @ b))
+        for one, other in zip(found, expected, strict=True):
+            assert_close(np.asarray(one), np.asarray(other), 1e-5, name)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
+def test_products_of_other_dtypes_are_xlas(dtype: str):
+    """Half precision is summed in float32."""
+    with jax.enable_x64(dtype == "float64"):
+        a, b = jnp.asarray(numbers(320, 64), dtype), jnp.asarray(numbers(320, 80), dtype)
+        assert "library_call" not in str(jax.make_jaxpr(row_product)(a, b))
+        expected = np.asarray(a, np.float64).T @ np.asarray(b, np.float64)
+        assert_close(np.asarray(row_product(a, b), np.float64), expected, 1e-12 if dtype == "float64" else 4e-3, dtype)
+
+
+def test_small_products_and_open_sizes_are_xlas():
+    for sizes in ((10, 4), (320, 4)):
+        assert "library_call" not in str(jax.make_jaxpr(row_product)(numbers(*sizes), numbers(*sizes)))
+    (rows,) = jax.export.symbolic_shape("rows")
+    shapes = [jax.ShapeDtypeStruct((rows, size), jnp.float32) for size in (64, 80)]
+    assert onednn.PRODUCT_TARGET not in jax.export.export(jax.jit(row_product))(*shapes).mlir_module()
 
 
 @needs_onednn

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+from lowering.convolutions.products import row_product
 from lowering.lanes.pieces import Lane, Piece, Unsplit
 from lowering.lanes.split import run
 from lowering.ops.nn.batch_norm import batch_moments
@@ -96,6 +97,11 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Sequence[Any], int]] = {
     "added to rows": (lambda n, x, w: w.at[n].add(jnp.ones((ROWS, 5)) * x[:, 0, :1]), (NUMBERS, X, W), 0),
     "each sample's own": (lambda n, x: jnp.take_along_axis(x[:, 0], n[:, None], 1), (NUMBERS, X), 0),
     "drawn": (lambda x: x * jax.random.bernoulli(jax.random.key(3), 0.5, x.shape), (X,), 0),
+    "a library's product over rows": (
+        lambda x: row_product(jnp.tile(x, (1, 30, 25)).reshape(-1, 100), jnp.tile(x, (1, 30, 20)).reshape(-1, 80)),
+        (X,),
+        0,
+    ),
     "convolved": (lambda x, w: lax.conv(x, w.T.reshape(5, 1, 4)[:, :, :2].repeat(3, 1), (1,), "VALID"), (X, W), 0),
 }
 """Functions, arrays, of which those with 8 rows are split, and how often lanes meet."""
@@ -120,6 +126,7 @@ UNSPLIT: dict[str, Callable[[Any], Any]] = {
     "rev mixes samples": lambda x: x[::-1],
     "reduce_max mixes samples": lambda x: x.max(0),
     "slice mixes samples": lambda x: x[1:],
+    "tile mixes samples": lambda x: jnp.tile(x, (2, 1, 1)),
     "cumsum mixes samples": lambda x: jnp.cumsum(x, 0),
     "takes samples apart": lambda x: x.transpose(1, 0, 2).reshape(-1),
     "passes something from sample to sample": lambda x: lax.scan(lambda h, s: (jnp.tanh(h + s), h), x[0] * 0, x),

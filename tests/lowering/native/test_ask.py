@@ -222,6 +222,9 @@ def test_wrong_numbers_are_no_answer(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(trials, "_run", lambda place, g, *_: 0 * trials.np.zeros((g.batch, *g.out_size, g.filters)))
     assert trials.block(G, Epilogue(), None) is None
     assert not trials.computes(G)
+    assert trials.multiplies(60, 8, 9) is (onednn.why_not() is None)
+    monkeypatch.setattr(trials, "_compiled", lambda product, place, a, b: lambda a, b: 0 * (a.T @ b))
+    assert not trials.multiplies(60, 8, 9)
 
 
 @pytest.mark.skipif(onednn.why_not() is not None, reason="jaxlib has no oneDNN on this platform")
