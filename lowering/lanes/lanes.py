@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from typing import Any, NamedTuple
 
 import jax
@@ -45,23 +45,73 @@ def _places(count: int) -> list[SingleDeviceSharding]:
 
 
 class _Meeting:
-    """Adds up arrays of all lanes, in each of them, in the order of the lanes."""
+    """Adds up vectors of all lanes, for each of them, in the order of the lanes.
+
+    The last to come adds up and opens the others' gates: a meeting of two lanes with two arrays takes 90 µs. Where
+    each lane adds up array by array behind a `threading.Barrier` it takes 122, a step of MobileNet 1.015 times as long.
+
+    is_ended: whether lanes fail that are there, or come.
+    """
 
     def __init__(self, count: int):
-        self.barrier = threading.Barrier(count)
-        self._given: list[list[Sequence[np.ndarray]]] = [[()] * count, [()] * count]
+        self._lock, self._gates = threading.Lock(), [threading.Lock() for _ in range(count)]
+        self._there: dict[int, Sequence[np.ndarray]] = {}
+        self._sums: list[np.ndarray] = []
+        self.begin()
 
-    def __call__(self, number: np.ndarray, token: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
-        """Return the next token and the sums. What a lane gave stays until the meeting after the next."""
-        turn = self._given[int(token) % 2]
-        turn[int(number)] = [np.array(array) for array in arrays]
-        self.barrier.wait()
-        first, *others = turn
-        sums = [np.array(array) for array in first]
-        for other in others:
-            for total, array in zip(sums, other, strict=True):
-                total += array
-        return [np.asarray(token + 1, token.dtype), *sums]
+    def begin(self) -> None:
+        """Let lanes meet, again where their meeting was ended."""
+        self.is_ended = False
+        self._there.clear()
+        for gate in self._gates:
+            gate.acquire(blocking=False)
+
+    def end(self) -> None:
+        """Let lanes that are there, or come later, fail."""
+        with self._lock:
+            self.is_ended = True
+            self._let_go()
+
+    def __call__(self, number: np.ndarray, *vectors: np.ndarray) -> list[np.ndarray]:
+        """Return the lane's number, and the sums. Raises BrokenBarrierError where the meeting was ended."""
+        lane = int(number)
+        with self._lock:
+            waits = len(self._there) + 1 < len(self._gates) and not self.is_ended
+            self._there[lane] = vectors  # in memory of the lane's program, which waits
+            if not waits:
+                self._add()
+                del self._there[lane]
+                self._let_go()
+        if waits:
+            self._gates[lane].acquire()
+        if self.is_ended:
+            raise threading.BrokenBarrierError
+        return [number, *self._sums]
+
+    def _add(self) -> None:
+        if not self.is_ended:
+            in_order = (self._there[lane] for lane in range(len(self._gates)))
+            self._sums = [reduce(np.add, of_lanes) for of_lanes in zip(*in_order, strict=True)]
+
+    def _let_go(self) -> None:
+        for lane in self._there:
+            self._gates[lane].release()
+        self._there.clear()
+
+
+def _sum_of_lanes(
+    call: Callable[..., list[jax.Array]], number: jax.Array, arrays: Sequence[jax.Array]
+) -> tuple[jax.Array, list[jax.Array]]:
+    """Return the lane's number, when the lanes have met, and the sums: those of a dtype meet as one vector."""
+    dtypes = [*dict.fromkeys(array.dtype for array in arrays)]
+    vectors = [jnp.concatenate([a.ravel() for a in arrays if a.dtype == dtype]) for dtype in dtypes]
+    kinds = ((), *(vector.shape for vector in vectors)), (number.dtype, *dtypes)
+    number, *sums = call(number, *vectors, results=kinds)
+    parts = {}
+    for dtype, total in zip(dtypes, sums, strict=True):
+        ends = np.cumsum([array.size for array in arrays if array.dtype == dtype])
+        parts[dtype] = iter(jnp.split(total, ends[:-1]))
+    return number, [next(parts[array.dtype]).reshape(array.shape) for array in arrays]
 
 
 class _Kind(NamedTuple):
@@ -144,13 +194,13 @@ class Lanes:
         call = host_call("lane_sum")
         if call is None:
             raise Unsplit("this JAX calls no Python from programs")
-        bind = partial(call, callback=self._meeting)
+        add_up = partial(_sum_of_lanes, partial(call, callback=self._meeting))
         self.work, self.summands, self.sums, self._kinds = 0, 0, 0, list[_Kind]()
         self.refused = ""
         self.bytes = count * bytes_of_program(closed.jaxpr)
 
         def of_lane(number: jax.Array, *arrays: jax.Array) -> list[jax.Array]:
-            lane = Lane(count, number, bind)
+            lane = Lane(count, number, add_up)
             operands = [Piece(array, *place) for array, place in zip(arrays, places, strict=True)]
             for n, impl in keys.items():
                 operands[n].array = jax.random.wrap_key_data(operands[n].array, impl=impl)
@@ -209,14 +259,14 @@ class Lanes:
         with _running:
             self._compile()
             wait(self._begun)  # of a call that was interrupted
-            self._meeting.barrier.reset()
+            self._meeting.begin()
             lanes = self._begun = []
             try:
                 operands = [self._of_lane(number, arrays) for number in range(self.count)]
                 lanes.extend(self._threads.submit(self._run, *of_lane) for of_lane in enumerate(operands))
                 found = [lane.exception() for lane in lanes]
             except BaseException:  # an interrupt: lanes end where they would meet
-                self._meeting.barrier.abort()
+                self._meeting.end()
                 raise
             first = [e for e in found if e is not None and "BrokenBarrierError" not in str(e)] or [*filter(None, found)]
             if first:
@@ -247,7 +297,7 @@ class Lanes:
             results = self._programs[number](*operands)
             return [result if stays else np.asarray(result) for result, stays in zip(results, self._stays, strict=True)]
         except BaseException:
-            self._meeting.barrier.abort()
+            self._meeting.end()
             raise
 
 

@@ -32,8 +32,9 @@ class Piece:
     partial: bool = False
 
 
-LaneSum = Callable[..., list[Any]]
-"""Adds up arrays over the lanes: (number of the lane, token, *arrays) → [next token, *sums]. Tokens order the sums."""
+LaneSum = Callable[[Any, list[Any]], tuple[Any, list[Any]]]
+"""Adds up arrays over the lanes: number of the lane, arrays → the number, sums. The next sum takes the number from this
+one, which orders them."""
 
 
 @dataclass(eq=False)
@@ -45,11 +46,13 @@ class Lane:
     count: int
     number: Any
     lane_sum: LaneSum | None
-    token: Any = field(default_factory=lambda: jnp.zeros((), jnp.int32))
     work: int = 0
     sums: int = 0
     _pending: list[Piece] = field(default_factory=list)
     _loops: int = 0
+
+    def __post_init__(self):
+        self._in_order = self.number
 
     @property
     def in_loop(self) -> bool:
@@ -84,7 +87,7 @@ class Lane:
             raise Unsplit("a loop sums over samples in each step")
         small = [other for other in self._pending if other is not piece and other.array.size <= _TOGETHER]
         group = [piece, *small]
-        self.token, *arrays = self.lane_sum(self.number, self.token, *(member.array for member in group))
+        self._in_order, arrays = self.lane_sum(self._in_order, [member.array for member in group])
         for member, array in zip(group, arrays, strict=True):
             member.array, member.partial = array, False
         self._pending = [other for other in self._pending if other.partial]

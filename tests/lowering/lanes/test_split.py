@@ -30,8 +30,8 @@ def in_lanes(function: Callable[..., Any], count: int, split: Sequence[Any], who
     kinds: list[Piece] = []
     met = [0]
 
-    def lane_sum(number: Any, token: Any, *arrays: Any) -> list[Any]:
-        return [token + 1, *lax.psum(arrays, "lanes")]
+    def lane_sum(number: Any, arrays: list[Any]) -> tuple[Any, list[Any]]:
+        return number, lax.psum(arrays, "lanes")
 
     def of_lane(split: Sequence[Any], whole: Sequence[Any]) -> list[Any]:
         lane = Lane(count, lax.axis_index("lanes"), lane_sum)
