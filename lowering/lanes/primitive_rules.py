@@ -87,7 +87,9 @@ def _linear(lane: Lane, equation: Any, pieces: list[Piece]) -> list[Piece] | Non
             fits = len(partial) == 1
         case "div":
             fits = pieces[0].partial and len(partial) == 1
-        case "neg" | "copy" | "copy_p" | "stop_gradient" | "transpose" | "squeeze" | "slice" | "reduce_sum" | "rev":
+        case "neg" | "copy" | "copy_p" | "stop_gradient" | "reduce_sum":
+            fits = True
+        case "transpose" | "squeeze" | "slice" | "unstack" | "rev":
             fits = True
         case "broadcast_in_dim" | "reshape":
             fits = prod(equation.params.get("shape", equation.outvars[0].aval.shape)) == pieces[0].array.size
@@ -174,6 +176,18 @@ def _along(lane: Lane, equation: Any, axis: int) -> tuple[int, dict[str, Any]]:
 @_moves("stack")
 def _stack(lane: Lane, equation: Any, axis: int) -> tuple[int, dict[str, Any]]:
     return axis + (axis >= equation.params["axis"]), {}
+
+
+@_rule("unstack")
+def _unstack(lane: Lane, equation: Any, pieces: list[Piece]) -> list[Piece]:
+    if (summands := _linear(lane, equation, pieces)) is not None:
+        return summands
+    [piece], along = pieces, equation.params["axis"]
+    if piece.axis is None:
+        return whole(lane, equation, pieces)
+    if piece.axis == along:
+        raise _refuse(equation)
+    return [Piece(array, piece.axis - (piece.axis > along)) for array in bound(equation, [piece.array])]
 
 
 @_moves("pad")
