@@ -347,7 +347,7 @@ class _TapeProgram:
         run = lambda *arguments: updated(computed(*arguments), *arguments)  # noqa: E731
         name = f"{self._name} with its update"
         whole = jit(run, quick=self._quick, donate_argnums=2 if donate else (), name=name)
-        finish = jit(updated, donate_argnums=3 if donate else ())
+        finish = jit(updated, elementwise=True, donate_argnums=3 if donate else ())
         samples = lambda run_arguments, *_: self._samples(*run_arguments)  # noqa: E731
         in_lanes = InLanes(BatchFunction(computed, whole, samples, finish), may_pay=self._may_pay)
         return self._with_updates.setdefault(key, whole if self._quick else in_lanes)
