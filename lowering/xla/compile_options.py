@@ -64,8 +64,8 @@ fewer algorithms of products are tried, and none is checked. The first step of 4
 of 10 on an H200, BERT's first prediction 2.0 instead of 6, ResNet-50's first step of 64 images 8.6 instead of 12.9, and
 7, 4 and 39 s of the processors instead of 67, 28 and 60; later steps 6, 3 and 21 ms for 4, 3 and 21. Of MobileNet's
 50 s nearly all is cuDNN's trying algorithms of depth-wise convolutions: with autotuning off its first step takes 3.5 s,
-but later ones take 90 times as long, and ResNet-50's 200 times. First calls have none, but sums in their place
-(`lowering/convolutions/ops/algorithms.py`); that was not measured.
+but later ones take 90 times as long, and ResNet-50's 200 times. First calls have no depth-wise convolutions, but sums
+of products (`lowering/convolutions/ops/algorithms.py`); that was not measured.
 """
 
 FEW: Mapping[str, Mapping[str, str]] = {

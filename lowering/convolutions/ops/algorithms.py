@@ -13,7 +13,7 @@ from typing import Any
 from lowering.convolutions.applicable import LIBRARY, XLA, applies, geometry_of, winograd_tile
 from lowering.convolutions.backends import Backend
 from lowering.convolutions.choose import SMALL, choose
-from lowering.convolutions.geometry import Direction
+from lowering.convolutions.geometry import Direction, Geometry
 from lowering.convolutions.ops.fused import AnyParams, epilogue_of, in_layout, taken_apart, uses_layout
 from lowering.convolutions.ops.winograd import by_winograd
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, altered
@@ -91,13 +91,13 @@ def _channels_last(direction: Direction, data: int) -> Rule:
 
 def of_layout(direction: Direction, p: ConvolutionGeometry, data: Sequence[int], dtype: DType, backend: Backend) -> str:
     """Of a convolution of data of this shape, in the convolution's layout."""
+    g = geometry_of(p, [data[axis] for axis in (0, *p.spatial_axes, p.channel_axis)], dtype)
     if backend.first_on_gpu:
-        return _without_cudnn(direction, p, data, dtype)
+        return _without_cudnn(direction, g)
     if backend.platform != "cpu":
         return XLA
     if p.channel_axis == 1 and is_pointwise(p):
         return "product"
-    g = geometry_of(p, [data[axis] for axis in (0, *p.spatial_axes, p.channel_axis)], dtype)
     if p.num_group == 1:
         return "whole" if applies("whole", direction, g) else XLA
     if applies("shifts", direction, g):
@@ -105,10 +105,9 @@ def of_layout(direction: Direction, p: ConvolutionGeometry, data: Sequence[int],
     return choose(direction, g, backend.platform)
 
 
-def _without_cudnn(direction: Direction, p: ConvolutionGeometry, data: Sequence[int], dtype: DType) -> str:
+def _without_cudnn(direction: Direction, g: Geometry) -> str:
     """Of a depth-wise convolution in first calls on a GPU: XLA has cuDNN try every algorithm of each, which is nearly
     all of the 50 s of MobileNet's first step on an H200. Sums are not tried, and compiled as everything around."""
-    g = geometry_of(p, [data[axis] for axis in (0, *p.spatial_axes, p.channel_axis)], dtype)
     is_depthwise = 1 < g.groups == g.channels and isinstance(g.macs, int)
     return "shifts" if is_depthwise and applies("shifts", direction, g) else XLA
 
