@@ -29,6 +29,7 @@ evaluated_by(
     min=np.minimum,
     abs=np.abs,
     square=lambda x: x * x,
+    one_minus_square=lambda x: (x.dtype.type(1) + x) * (x.dtype.type(1) - x),
     eq=np.equal,
     ne=np.not_equal,
     lt=np.less,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import jax
 import numpy as np
 
 from lowering.host.primitives import Arrays, Equation, dtype_of, evaluates
@@ -15,9 +16,12 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 _FAR = 10
 """Where asymptotic series of so many numbers have the digits of float64."""
 
+_AT_ZERO = -np.inf if jax.__version_info__ >= (0, 12) else np.nan
+"""ψ(0) as XLA has it: with JAX 0.12 the limit from above."""
+
 
 def _digamma(x: Any) -> Any:
-    """ψ(x) = ψ(1 - x) - π cot(πx) = ψ(x + 1) - 1 / x; far from 0 log x - 1 / 2x - Σ Bₙ / n xⁿ. At its poles NaN."""
+    """ψ(x) = ψ(1 - x) - π cot(πx) = ψ(x + 1) - 1 / x; far from 0 log x - 1 / 2x - Σ Bₙ / n xⁿ. At other poles NaN."""
     turned = x < 0.5
     z = np.where(turned, 1 - x, x)
     total = np.where(turned, -np.pi / np.tan(np.pi * (x - np.rint(x))), 0.0)
@@ -29,7 +33,8 @@ def _digamma(x: Any) -> Any:
     series = np.zeros_like(z)
     for n, number in reversed([*enumerate(_BERNOULLI, 1)]):
         series = inverse * (number / (2 * n) + series)
-    return np.where((x <= 0) & (np.floor(x) == x), np.nan, total + (np.log(z) - 0.5 / z - series))
+    at_poles = np.where(x == 0, _AT_ZERO, np.nan)
+    return np.where((x <= 0) & (np.floor(x) == x), at_poles, total + (np.log(z) - 0.5 / z - series))
 
 
 def _zeta(s: Any, q: Any) -> Any:

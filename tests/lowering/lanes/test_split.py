@@ -74,6 +74,7 @@ def recurrent(x: Any, w: Any) -> Any:
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], Sequence[Any], int]] = {
     "element by element": (lambda x, w: jnp.where(x > 0, jnp.exp(x), w[0, 0] * x) + w[:, 0], (X, W), 0),
+    "gradient of tanh": (jax.grad(lambda x: jnp.tanh(x).sum()), (X,), 0),
     "the whole meets samples": (lambda x, w: x[:, 0] + jnp.cumsum(jnp.ones((ROWS, 1)), 0) * w[:, 1], (X, W), 0),
     "axes": (lambda x: jnp.flip(jnp.pad(x.transpose(1, 0, 2)[:, :, 1:3], ((1, 0), (0, 0), (0, 2))), 0), (X,), 0),
     "reshaped": (lambda x: x.reshape(ROWS * 3, 4).reshape(ROWS, 12).T, (X,), 0),
