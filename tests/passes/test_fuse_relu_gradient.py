@@ -101,6 +101,7 @@ def assert_close(results: dict[str, np.ndarray], expected: dict[str, np.ndarray]
         np.testing.assert_allclose(results[name], value, rtol=2e-5, atol=2e-6, err_msg=name)
 
 
+@pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
     "mirror", ["blocks", "do_mirror", lambda node: node.op.name == "BatchNorm"], ids=["blocks", "do_mirror", "rule"]
 )

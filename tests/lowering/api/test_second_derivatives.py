@@ -23,6 +23,7 @@ NORMS: dict[str, Callable[[Symbol], Symbol]] = {
 }
 
 
+@pytest.mark.slow("compiles derivatives")
 @pytest.mark.parametrize("name", NORMS)
 def test_it_is_the_gradient_of_the_gradient(name: str):
     """By both doors, beside `gradient` of the symbol of the gradient."""
