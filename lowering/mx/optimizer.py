@@ -513,8 +513,8 @@ class RuleOptimizer(Optimizer):
         updating = _updates.get(key)
         if updating is None:
             update = _update_by(*kind, names, drawn_by, decay, lazy, hyper)
-            compiled = partial(jit, update, name=f"the update by {kind[0]}", elementwise=True)
-            compiles = lambda kept: compiled(kept=kept, donate_argnums=2 if donate else ())  # noqa: E731
+            donated, name = 2 if donate else (), f"the update by {kind[0]}"
+            compiles = lambda kept: jit(update, kept=kept, donate_argnums=donated, name=name)  # noqa: E731
             updating = _updates[key] = update, Staged(update, compiles)
         return updating
 
