@@ -1,15 +1,17 @@
 """Our speed against MXNet 1.9.1's, onnxruntime's and hand-written JAX's, on whole networks.
 
     python benchmarks/zoo.py --mxnet mxnet-env/bin/python --onnxruntime ort-env/bin/python [--models FOLDER]
-                             [--only resnet50,lstm-b32-train] [--inference | --training] [--rounds 7] [--json out.json]
+                             [--only resnet50,lstm-b32-train] [--inference | --training] [--rounds 7] [--turn 0.2]
+                             [--json out.json]
     python benchmarks/zoo.py --deep         # the gradients of 48 transformer blocks instead: minutes
 
 Leave out an interpreter to omit its column. MXNet's (Python 3.10 or newer, with `onnx` for the exports) makes the files
 of Gluon's networks, kept in FOLDER; without it they must be there. Each contender is a process that loads a row's
-network and waits; all take turns as in `contenders.py`, after a pause, in which the threads of the others fall asleep,
-for 0.2 s. A call ends when its results are there. ms: the median of the rounds' medians; ratio: ours over the faster of
-MXNet and onnxruntime; difference: the largest from MXNet's outputs (in training, also of the first update), relative to
-their scale.
+network and waits; all take turns of --turn seconds as in `contenders.py`, after a pause, in which the threads of the
+others fall asleep. (Training needs 3: a step takes longer than 0.2, and one alone is slower than its followers.) A call
+ends when its results are there. ms: the median of the rounds' medians; ratio: ours over the faster of MXNet and
+onnxruntime; difference: the largest from MXNet's outputs (in training, also of the first update), relative to their
+scale.
 
 --deep: pre-norm blocks, 128 wide, 4 heads, on (8, 64, 128); the mean square of the output and its gradients by all
 parameters. By hand there are three: plain; with an optimization_barrier after each residual sum; and with LayerNorm
@@ -139,7 +141,7 @@ def _made(folder: str, command: Sequence[str]) -> None:
             os.replace(path, Path(folder) / path.name)
 
 
-def run_row(row: Row, interpreters: Mapping[str, str | None], folder: str, rounds: int) -> Result:
+def run_row(row: Row, interpreters: Mapping[str, str | None], folder: str, rounds: int, turn: float) -> Result:
     """Make the row's files and measure each contender that takes part in it."""
     mxnet, runtime = (interpreters[name] for name in OTHERS)
     commands: dict[str, Sequence[str]] = {}
@@ -159,7 +161,7 @@ def run_row(row: Row, interpreters: Mapping[str, str | None], folder: str, round
     commands["ours"] = (sys.executable, WORKER, "ours")
     if row.network.by_hand and not row.training:
         commands["JAX by hand"] = (sys.executable, WORKER, "by_hand")
-    result = measure(row, commands, folder, rounds=rounds)
+    result = measure(row, commands, folder, rounds=rounds, turn=turn)
     result.errors = errors | result.errors
     return result
 
@@ -261,6 +263,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--turn", type=float, default=0.2, metavar="SECONDS")
     parser.add_argument("--mxnet", metavar="PYTHON", help="of an environment with MXNet 1.9.1 and onnx")
     parser.add_argument("--onnxruntime", metavar="PYTHON", help="of an environment with onnxruntime")
     parser.add_argument("--models", metavar="FOLDER", help="where model files are kept; default a temporary folder")
@@ -283,7 +286,7 @@ def main() -> None:
         Path(folder).mkdir(parents=True, exist_ok=True)
         for index, row in enumerate(rows):
             print(f"{index + 1} of {len(rows)}: {row.label}", file=sys.stderr, flush=True)
-            results.append(run_row(row, interpreters, folder, options.rounds))
+            results.append(run_row(row, interpreters, folder, options.rounds, options.turn))
             if options.json:  # after each row: an interrupted run keeps what it has
                 Path(options.json).write_text(json.dumps(as_json(results), indent=1), encoding="utf-8")
     print(conditions(("mxnet", options.mxnet), ("onnxruntime", options.onnxruntime)), table(results), sep="\n")
