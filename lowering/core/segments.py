@@ -171,7 +171,7 @@ class Segments:
             if (running, way) not in staged:
                 filled = partial(segment.fill, running)
                 accounts, effort = ([way], None) if isinstance(way, Account) else (None, way)
-                compiles = partial(jit, filled, platform=platform, quick=accounts is not None)
+                compiles = partial(jit, filled, platform=platform, kind="full" if accounts is None else "quick")
                 staged[running, way] = Staged(filled, lambda kept: compiles(kept=kept), accounts, effort)
             return staged[running, way](values, key)
 

@@ -245,7 +245,8 @@ class ExecutorFunctions:
             options["whole"] = not self.in_segments
             platform = None if self.quick else self._options.platform
             options["name"] = f"{function.__name__} of {self.symbol.name or 'a group'}"
-            jitted = jit(function, platform=platform, quick=self.quick, kept=self._kept, **options)
+            options["kind"] = "quick" if self.quick else "full"
+            jitted = jit(function, platform=platform, kept=self._kept, **options)
             if self.account and options["whole"]:
                 compiled = jitted
                 traces = self.traces.setdefault(which, OpenTraces(self.symbol.outputs))

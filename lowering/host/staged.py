@@ -304,7 +304,7 @@ class Staged:
 
     @cached_property
     def _quick(self) -> Callable[..., Any]:
-        return jit(self._function, quick=True)
+        return jit(self._function, kind="quick")
 
     def _traced(self, signature: _Signature, args: Sequence[Any]) -> _Evaluated | None:
         """Return the evaluated program of a new signature; None where NumPy lacks something."""

@@ -118,7 +118,7 @@ class InLanes:
         self._batch_function, self._finish = batch_function, batch_function.finish or self._summed
         self._is_own, self._may_pay = lanes is not None, may_pay
         self._own = None if lanes is None else parse_lanes(lanes)
-        self._added = jit(added, elementwise=True)
+        self._added = jit(added, kind="few")
         self._before, self._in_programs = 0 if in_programs else _CALLS_BEFORE, in_programs
         self._calls: Recent[Any, int] = Recent(_SHAPES_COUNTED)
         self._lanes: dict[Any, Lanes | str] = {}

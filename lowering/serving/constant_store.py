@@ -173,7 +173,7 @@ class ConstantStore:
         self, once: Program, addresses: Sequence[str]
     ) -> tuple[dict[str, jax.ShapeDtypeStruct], Callable[[], dict[str, jax.Array]]]:
         """Return shapes and dtypes of a program's results, by addresses, and a function that computes them."""
-        lowered = jit(_computing(once), platform=self._platform, quick=True).lower(self._avals(once.arg_names))
+        lowered = jit(_computing(once), platform=self._platform, kind="quick").lower(self._avals(once.arg_names))
         if self.placement.mesh is None:
             compiled, where = lowered.compile, [self.placement.sharding()] * len(addresses)
         else:  # XLA decides where on the mesh the results are stored

@@ -185,7 +185,7 @@ class Trainer:
             step.gradients,
             self.step_fn,
             lambda _, batch: batch,
-            finish=jit(step.update_by_lanes, elementwise=True, donate_argnums=1),
+            finish=jit(step.update_by_lanes, kind="few", donate_argnums=1),
             same_shapes=True,
         )
         self._lanes = InLanes(gradients, lanes=lanes, may_pay=may_pay([computed]))

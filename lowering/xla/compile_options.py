@@ -75,7 +75,8 @@ FEW: Mapping[str, Mapping[str, str]] = {
         "xla_cpu_parallel_codegen_split_count": "1",
     },
 }
-"""Platform → options of programs of one operator, without loops: few kernels, none of which is made again.
+"""Platform → options of programs of one operator, or element by element, without loops: few kernels, none of which is
+made again.
 
 cpu: XLA's older generator of code. 14 operators and their gradients compile in 3.1 s of processor time instead of 8.9
 and run in 0.51 instead of 0.54; the gradient of GELU takes 2.8 times as long (two cores with AVX2, jaxlib 0.10.2;
@@ -117,11 +118,10 @@ def _knows_all(platform: str) -> bool:
 class Jitted:
     """A jitted function: `jax.jit`'s, compiled with the options of its platform where nothing else traces it.
 
-    plain: the same without options, for `jax.export` and for callers that take JAX's own functions only. whole: whether
-    calls run it as one program; else the function compiles what it can by itself. symbol: the network that it runs,
-    whose arguments are mappings by name among its own; None where it is not known. kept: counts what programs keep, and
-    has them forgotten; None: one of its own. name: for the log; "": the function's. elementwise: whether it computes
-    element by element, which `FEW` compile to faster code.
+    plain: the same without options, for `jax.export` and for callers that take JAX's own functions only. kind: of its
+    options. whole: whether calls run it as one program; else the function compiles what it can by itself. symbol: the
+    network that it runs, whose arguments are mappings by name among its own; None where it is not known. kept: counts
+    what programs keep, and has them forgotten; None: one of its own. name: for the log; "": the function's.
 
     The first run of a program is waited for, and memory that it could not allocate is reported: NumPy, reading a result
     that was never allocated, ends the process (jaxlib's "Check failed: buffer_.IsConcrete()").
@@ -131,15 +131,14 @@ class Jitted:
         self,
         function: Callable[..., Any],
         platform: str | None,
-        quick: bool,
-        whole: bool,
+        kind: Kind = "full",
+        whole: bool = True,
         symbol: Symbol | None = None,
         kept: Kept | None = None,
         name: str = "",
-        elementwise: bool = False,
         **options: Any,
     ):
-        self._kind: Kind = "few" if elementwise else "quick" if quick else "full"
+        self._kind = kind
         self._name = name or getattr(function, "__name__", "a function")
         self._made, self._donates = False, options.get("donate_argnums", ()) != ()
         self._function, self._options = function, options
@@ -246,17 +245,16 @@ def jit(
     function: Callable[..., Any],
     *,
     platform: str | None = None,
-    quick: bool = False,
+    kind: Kind = "full",
     whole: bool = True,
     symbol: Symbol | None = None,
     kept: Kept | None = None,
     name: str = "",
-    elementwise: bool = False,
     **options: Any,
 ) -> Jitted:
-    """Return `jax.jit` of positional arguments, with `OPTIONS`, `QUICK` or `FEW`. platform: where it runs; options:
-    `jax.jit`'s. whole, symbol, kept, name, elementwise: see `Jitted`."""
-    return Jitted(function, platform, quick, whole, symbol, kept, name, elementwise, **options)
+    """Return `jax.jit` of positional arguments. platform: where it runs; options: `jax.jit`'s; the others: see
+    `Jitted`."""
+    return Jitted(function, platform, kind, whole, symbol, kept, name, **options)
 
 
 _LONG = 5.0

@@ -19,7 +19,10 @@ class _Current(Generic[T]):
         self._local = threading.local()
 
     def __get__(self, instance: object, owner: type[object]) -> T:
-        return self.stack[-1]
+        try:
+            return self._local.stack[-1]
+        except AttributeError:  # the first use in this thread
+            return self.stack[-1]
 
     @property
     def stack(self) -> list[T]:

@@ -30,7 +30,7 @@ from lowering.mx.tape import policy
 from lowering.mx.tape.backward import Place, Row, Tape, leaf_gradients
 from lowering.mx.tape.expressions import Expression, is_wide
 from lowering.mx.tape.recording import Call, Entry, Given, Leaf
-from lowering.xla.compile_options import jit
+from lowering.xla.compile_options import Kind, jit
 from symjax_nnvm.inspect.roles import learned_variables
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol.symbol import Symbol
@@ -304,14 +304,14 @@ class _TapeProgram:
         """Of the functions whose first calls these are."""
         names = dict.fromkeys(f.symbol.name or "a group" for f in self.functions if f.functions is not None)
         self._name = f"the training pass of {', '.join(names)}" if names else "a recorded computation"
-        self._quick = any(block.quick for block in of_blocks)
-        compiles = lambda kept: jit(self._run, quick=self._quick, kept=kept, name=self._name)  # noqa: E731
+        self._kind: Kind = "quick" if any(block.quick for block in of_blocks) else "full"
+        compiles = lambda kept: jit(self._run, kind=self._kind, kept=kept, name=self._name)  # noqa: E731
         staged = Staged(self._run, compiles, self._accounts or None, open_traces=self.traces)
         self._learned = [{node.name for node in learned_variables(function.symbol)} for function in self.functions]
         self._may_pay = may_pay([function.symbol for function in self.functions])
-        whole = jit(self._run, quick=self._quick, name=self._name)
+        whole = jit(self._run, kind=self._kind, name=self._name)
         in_lanes = InLanes(BatchFunction(self._run, whole, self._samples), may_pay=self._may_pay)
-        at_once = whole if self._quick else in_lanes
+        at_once = in_lanes if self._kind == "full" else whole
         self.run: Callable[..., Any] = at_once if of_blocks and not self._accounts else staged
 
     def ways(self) -> list[str]:
@@ -346,11 +346,11 @@ class _TapeProgram:
 
         run = lambda *arguments: updated(computed(*arguments), *arguments)  # noqa: E731
         name = f"{self._name} with its update"
-        whole = jit(run, quick=self._quick, donate_argnums=2 if donate else (), name=name)
-        finish = jit(updated, elementwise=True, donate_argnums=3 if donate else ())
+        whole = jit(run, kind=self._kind, donate_argnums=2 if donate else (), name=name)
+        finish = jit(updated, kind="few", donate_argnums=3 if donate else ())
         samples = lambda run_arguments, *_: self._samples(*run_arguments)  # noqa: E731
         in_lanes = InLanes(BatchFunction(computed, whole, samples, finish), may_pay=self._may_pay)
-        return self._with_updates.setdefault(key, whole if self._quick else in_lanes)
+        return self._with_updates.setdefault(key, in_lanes if self._kind == "full" else whole)
 
     def _samples(self, given: Sequence[Given], head_grads: Sequence[jax.Array | None]) -> dict[str, jax.Array]:
         """Return what calls are given that is not learned, and the gradients of the heads."""
