@@ -31,7 +31,7 @@ class Place(NamedTuple):
         return reported[2 * self.number + (not self.of_input)][self.place]
 
 
-class Call(NamedTuple):
+class MonitorCall(NamedTuple):
     """A value that a monitor receives, once under each name. value: where it is, or the argument whose shape
     and dtype zeros have."""
 
@@ -44,24 +44,24 @@ class Call(NamedTuple):
         return isinstance(self.value, Place) and self.value.of_input
 
 
-def forward_calls(program: GradientProgram) -> list[Call]:
+def forward_calls(program: GradientProgram) -> list[MonitorCall]:
     """Return what a monitor receives from the forward steps: inputs and outputs of each.
 
     A variable has two names: its own, and `{node}_{input}`, which other inputs have alone.
     """
-    calls: list[Call] = []
+    calls: list[MonitorCall] = []
     for number, step in enumerate(program.forward_steps):
         calls += _calls_of(program.program.index.nodes[step.nid].source, number)
     return calls
 
 
-def _calls_of(node: Node, number: int) -> list[Call]:
+def _calls_of(node: Node, number: int) -> list[MonitorCall]:
     """Return inputs and outputs of a node, under its own names."""
     inputs = [
-        Call(_with_variable(entry, f"{node.name}_{name}"), Place(number, True, i))
+        MonitorCall(_with_variable(entry, f"{node.name}_{name}"), Place(number, True, i))
         for i, (entry, name) in enumerate(zip(node.inputs, _input_names(node), strict=True))
     ]
-    return inputs + [Call((name,), Place(number, False, i)) for i, name in enumerate(_output_names(node))]
+    return inputs + [MonitorCall((name,), Place(number, False, i)) for i, name in enumerate(_output_names(node))]
 
 
 def _with_variable(entry: NodeEntry, name: str) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ class GradientNames:
         gradients = program.program.index.outputs[program.num_outputs :]
         self._variable = {nodes[nid].source: name for (nid, *_), name in zip(gradients, program.wrt, strict=True)}
 
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[MonitorCall]:
         """Return what a monitor receives from the backward steps."""
         groups: dict[Node, list[int]] = {}
         order: dict[Node, tuple[int, bool]] = {}
@@ -109,13 +109,13 @@ class GradientNames:
             owner = node if source is None else source
             groups.setdefault(owner, []).append(number)
             order.setdefault(owner, (-first if source is None else -self._position[source], source is None))
-        calls: list[Call] = []
+        calls: list[MonitorCall] = []
         for node in sorted(groups, key=order.__getitem__):  # stable: else in the order of execution
             sourced = node in self._forward_steps
             calls += self._calls_of(node, groups[node]) if sourced else _calls_of(node, groups[node][0])
         return calls
 
-    def _calls_of(self, source: Node, numbers: Sequence[int]) -> list[Call]:
+    def _calls_of(self, source: Node, numbers: Sequence[int]) -> list[MonitorCall]:
         """Return what a monitor receives from the gradient of a node, which these steps compute."""
         forward = self._forward_steps[source]
         read: dict[int, tuple[NodeEntry, Place]] = {}
@@ -134,10 +134,12 @@ class GradientNames:
             return next(((kind, part.index(slot)) for kind, part in enumerate(parts, 1) if slot in part), (0, 0))
 
         ordered = [read[slot] for slot in sorted(read, key=rank)]
-        inputs = [Call(_with_variable(entry, f"{name}_input{i}"), place) for i, (entry, place) in enumerate(ordered)]
+        inputs = [
+            MonitorCall(_with_variable(entry, f"{name}_input{i}"), place) for i, (entry, place) in enumerate(ordered)
+        ]
         for i, argument in self._unasked(source):
             outputs.setdefault(f"{name}_output{i}", argument)
-        return inputs + [Call((output,), outputs[output]) for output in sorted(outputs, key=_number)]
+        return inputs + [MonitorCall((output,), outputs[output]) for output in sorted(outputs, key=_number)]
 
     def _read(self, number: int, own: set[int]) -> Iterator[tuple[int, tuple[NodeEntry, Place]]]:
         """Yield slot → the values that a step reads; in the place of one that is computed within the gradient of its

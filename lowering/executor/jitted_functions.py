@@ -19,7 +19,7 @@ from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
 from lowering.core.rules import writes_in_backward
 from lowering.core.segments import by_way
-from lowering.executor.gradient_names import Call, GradientNames, Place, forward_calls
+from lowering.executor.gradient_names import GradientNames, MonitorCall, Place, forward_calls
 from lowering.host.numpy_keys import folded_in
 from lowering.host.open_sizes import OpenTraces
 from lowering.host.staged import Account, Staged
@@ -320,28 +320,28 @@ class ExecutorFunctions:
             reported += [[env[slot] for slot in step.inputs], [env[slot] for slot in visible]]
         return reported
 
-    def calls(self, forward: bool) -> list[Call]:
+    def calls(self, forward: bool) -> list[MonitorCall]:
         """Return what a monitor receives from the steps that `_seen` reports, in the order of the calls."""
         program = self.program(True, monitored=True)
         return forward_calls(program) if forward else self._gradient_calls
 
     def reported(
         self, values: Sequence[Sequence[jax.Array]], *, forward: bool, monitor_all: bool
-    ) -> Iterator[tuple[Call, jax.Array | None]]:
+    ) -> Iterator[tuple[MonitorCall, jax.Array | None]]:
         """Yield what a monitor receives of a pass, with its values, None for one that is zeros. values: of the steps
         that `_seen` reports. monitor_all: operators' inputs, too."""
         for call in self.calls(forward):
             if monitor_all or not call.of_input:
                 yield call, None if isinstance(call.value, str) else call.value.in_(values)
 
-    def operator_of(self, call: Call) -> Op | None:
+    def operator_of(self, call: MonitorCall) -> Op | None:
         """Return the operator whose value a monitor receives from a forward pass; None of a variable."""
         assert isinstance(call.value, Place)
         program = self.program(True, monitored=True)
         return program.program.index.nodes[program.forward_steps[call.value.number].nid].source.op
 
     @cached_property
-    def _gradient_calls(self) -> list[Call]:
+    def _gradient_calls(self) -> list[MonitorCall]:
         return GradientNames(self.program(True, monitored=True)).calls()
 
 

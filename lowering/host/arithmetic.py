@@ -10,7 +10,7 @@ import numpy as np
 
 from lowering.host.primitives import (
     Arrays,
-    Equation,
+    JaxEquation,
     dtype_of,
     evaluated_by,
     evaluates,
@@ -64,7 +64,7 @@ _FUNCTIONS: dict[str, Arrays] = {
 
 
 @evaluates(*_FUNCTIONS)
-def _function(equation: Equation) -> Arrays:
+def _function(equation: JaxEquation) -> Arrays:
     require(equation.params.get("accuracy") is None and is_floating(dtype_of(equation.invars[0])))
     return in_single(_FUNCTIONS[equation.primitive.name], dtype_of(equation.outvars[0]))  # pyright: ignore
 
@@ -83,17 +83,17 @@ def _lgamma(x: float) -> float:
 
 
 @evaluates("erf")
-def _erf(equation: Equation) -> Arrays:
+def _erf(equation: JaxEquation) -> Arrays:
     return _of_doubles(math.erf, dtype_of(equation.outvars[0]))
 
 
 @evaluates("erfc")
-def _erfc(equation: Equation) -> Arrays:
+def _erfc(equation: JaxEquation) -> Arrays:
     return _of_doubles(math.erfc, dtype_of(equation.outvars[0]))
 
 
 @evaluates("lgamma")
-def _log_gamma(equation: Equation) -> Arrays:
+def _log_gamma(equation: JaxEquation) -> Arrays:
     return _of_doubles(_lgamma, dtype_of(equation.outvars[0]))
 
 
@@ -114,7 +114,7 @@ def _polynomial(coefficients: Sequence[float], x: Any) -> Any:
 
 
 @evaluates("erf_inv")
-def _erf_inv(equation: Equation) -> Arrays:
+def _erf_inv(equation: JaxEquation) -> Arrays:
     dtype = dtype_of(equation.outvars[0])
     require(dtype.itemsize < 8)
 
@@ -131,7 +131,7 @@ def _erf_inv(equation: Equation) -> Arrays:
 
 
 @evaluates("clz")
-def _clz(equation: Equation) -> Arrays:
+def _clz(equation: JaxEquation) -> Arrays:
     """The zeros ahead of the first bit: frexp's exponent is the number of bits of a whole number."""
     dtype = dtype_of(equation.outvars[0])
     require(dtype.itemsize <= 4)
@@ -140,7 +140,7 @@ def _clz(equation: Equation) -> Arrays:
 
 
 @evaluates("lt_to", "le_to")
-def _in_total_order(equation: Equation) -> Arrays:
+def _in_total_order(equation: JaxEquation) -> Arrays:
     """Numbers as IEEE 754 orders all of them: -NaN, -inf, …, -0, 0, …, inf, NaN."""
     dtype = dtype_of(equation.invars[0])
     compare = np.less if equation.primitive.name == "lt_to" else np.less_equal  # pyright: ignore
@@ -156,7 +156,7 @@ def _in_total_order(equation: Equation) -> Arrays:
 
 
 @evaluates("div")
-def _div(equation: Equation) -> Arrays:
+def _div(equation: JaxEquation) -> Arrays:
     """XLA truncates quotients of integers; that of 0 is -1."""
     if is_floating(dtype_of(equation.outvars[0])):
         return np.divide
@@ -169,7 +169,7 @@ def _div(equation: Equation) -> Arrays:
 
 
 @evaluates("rem")
-def _rem(equation: Equation) -> Arrays:
+def _rem(equation: JaxEquation) -> Arrays:
     """The remainder by 0 is the integer itself."""
     if is_floating(dtype_of(equation.outvars[0])):
         return np.fmod
@@ -177,13 +177,13 @@ def _rem(equation: Equation) -> Arrays:
 
 
 @evaluates("pow")
-def _pow(equation: Equation) -> Arrays:
+def _pow(equation: JaxEquation) -> Arrays:
     require(is_floating(dtype_of(equation.invars[0])) and is_floating(dtype_of(equation.invars[1])))
     return in_single(np.power, dtype_of(equation.outvars[0]))
 
 
 @evaluates("integer_pow")
-def _integer_pow(equation: Equation) -> Arrays:
+def _integer_pow(equation: JaxEquation) -> Arrays:
     """By the products that JAX makes of it."""
     exponent: int = equation.params["y"]
     dtype = dtype_of(equation.outvars[0])
@@ -206,7 +206,7 @@ def _integer_pow(equation: Equation) -> Arrays:
 
 
 @evaluates("round")
-def _round(equation: Equation) -> Arrays:
+def _round(equation: JaxEquation) -> Arrays:
     if int(equation.params["rounding_method"]) == 1:
         return np.rint
 
@@ -222,7 +222,7 @@ _MOST_CASES = 32
 
 
 @evaluates("select_n")
-def _select_n(equation: Equation) -> Arrays:
+def _select_n(equation: JaxEquation) -> Arrays:
     if len(equation.invars) == 3:
         return lambda which, first, second: np.where(which, second, first)
     require(len(equation.invars) <= _MOST_CASES)
@@ -230,7 +230,7 @@ def _select_n(equation: Equation) -> Arrays:
 
 
 @evaluates("shift_left", "shift_right_logical", "shift_right_arithmetic")
-def _shift(equation: Equation) -> Arrays:
+def _shift(equation: JaxEquation) -> Arrays:
     """By as many bits as there are, or more, nothing is left but the sign."""
     name: str = equation.primitive.name  # pyright: ignore
     dtype = dtype_of(equation.outvars[0])
@@ -252,7 +252,7 @@ def _shift(equation: Equation) -> Arrays:
 
 
 @evaluates("convert_element_type")
-def _convert(equation: Equation) -> Arrays:
+def _convert(equation: JaxEquation) -> Arrays:
     """Integers take the low bits of integers; of floating-point numbers they take the nearest that they hold."""
     old, new = dtype_of(equation.invars[0]), dtype_of(equation.outvars[0])
     if not (is_floating(old) and new.kind in "iu"):
@@ -272,14 +272,14 @@ def _convert(equation: Equation) -> Arrays:
 
 
 @evaluates("bitcast_convert_type")
-def _bitcast(equation: Equation) -> Arrays:
+def _bitcast(equation: JaxEquation) -> Arrays:
     old, new = dtype_of(equation.invars[0]), dtype_of(equation.outvars[0])
     require(old.itemsize == new.itemsize)
     return lambda x: np.asarray(x).view(new)
 
 
 @evaluates("reduce_precision")
-def _reduce_precision(equation: Equation) -> Arrays:
+def _reduce_precision(equation: JaxEquation) -> Arrays:
     dtype = dtype_of(equation.outvars[0])
     own = np.finfo(dtype) if dtype.kind == "f" else None
     require(

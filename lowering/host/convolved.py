@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from lowering.host.placed import copied_in_order, empty
-from lowering.host.primitives import Arrays, Equation, dtype_of, evaluates
+from lowering.host.primitives import Arrays, JaxEquation, dtype_of, evaluates
 from lowering.host.reductions import accumulator, product, spread, windows
 from lowering.xla.compile_options import options_for
 from lowering.xla.program_bound import Kept, jitted
@@ -27,7 +27,7 @@ each."""
 
 
 @evaluates("conv_general_dilated")
-def _convolution(equation: Equation) -> Arrays:
+def _convolution(equation: JaxEquation) -> Arrays:
     params = equation.params
     numbers = params["dimension_numbers"]
     of_batches = params["batch_group_count"]  # samples are in groups that have filters of their own
@@ -66,7 +66,7 @@ def _convolution(equation: Equation) -> Arrays:
     return convolve
 
 
-def _is_cheaper_by_places(equation: Equation) -> bool:
+def _is_cheaper_by_places(equation: JaxEquation) -> bool:
     """Whether the products of each element are added at their places: of dilated data, and where that moves fewer
     numbers than the windows have, as a gradient of data does that have fewer channels than the results."""
     params, numbers = equation.params, equation.params["dimension_numbers"]
@@ -81,7 +81,7 @@ def _is_cheaper_by_places(equation: Equation) -> bool:
     return places <= new_places and 2 * places * new_channels <= new_places * channels
 
 
-class _Alone:
+class _OwnProgram:
     """A convolution that becomes a program of XLA's by itself, when its calls have cost as much as compiling.
 
     With channels last and taps first, XLA calls Eigen and makes no code of its own. All equations of the same sizes
@@ -110,7 +110,7 @@ class _Alone:
         self._compiled = None
 
 
-def _alone(equation: Equation) -> _Alone | None:
+def _alone(equation: JaxEquation) -> _OwnProgram | None:
     """Return what compiles a convolution by itself; None where that gains nothing: for small ones, for groups, for
     windows of one place, for gradients of weights, whose windows are as large as their data, and where products are
     added at their places, unless data are dilated."""
@@ -133,8 +133,8 @@ def _alone(equation: Equation) -> _Alone | None:
 
 
 @lru_cache(maxsize=256)
-def _alone_of(sizes: Any, params: tuple[tuple[str, Any], ...], products: int) -> _Alone:
-    return _Alone({**dict(params), "dimension_numbers": ("NHWC", "HWIO", "NHWC")}, products)
+def _alone_of(sizes: Any, params: tuple[tuple[str, Any], ...], products: int) -> _OwnProgram:
+    return _OwnProgram({**dict(params), "dimension_numbers": ("NHWC", "HWIO", "NHWC")}, products)
 
 
 def _channels_last(compiled: Callable[..., Any], data: Any, weight: Any) -> Any:

@@ -17,7 +17,7 @@ from lowering.host.primitives import (
     ROWS,
     WITH_KEYS,
     Arrays,
-    Equation,
+    JaxEquation,
     NotEvaluated,
     dtype_of,
     evaluates,
@@ -213,7 +213,7 @@ def as_numpy(value: Any) -> Any:
 
 
 @evaluates("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
-def _called(equation: Equation) -> Arrays:
+def _called(equation: JaxEquation) -> Arrays:
     params = equation.params
     inner: Any = params.get("jaxpr") or params.get("call_jaxpr") or params.get("fun_jaxpr")
     require(inner is not None)
@@ -228,14 +228,14 @@ def _with_cost(function: Arrays, *inner: Evaluator, turns: int = 1) -> Arrays:
 
 
 @evaluates("platform_index")
-def _platform_index(equation: Equation) -> Arrays:
+def _platform_index(equation: JaxEquation) -> Arrays:
     platforms = equation.params["platforms"]
     (place,) = [i for i, names in enumerate(platforms) if names is None or "cpu" in names][:1]
     return lambda: np.int32(place)
 
 
 @evaluates("cond")
-def _cond(equation: Equation) -> Arrays:
+def _cond(equation: JaxEquation) -> Arrays:
     branches = [evaluator_of(branch) for branch in equation.params["branches"]]
     last = len(branches) - 1
 
@@ -246,7 +246,7 @@ def _cond(equation: Equation) -> Arrays:
 
 
 @evaluates("while")
-def _while(equation: Equation) -> Arrays:
+def _while(equation: JaxEquation) -> Arrays:
     params = equation.params
     condition, body = evaluator_of(params["cond_jaxpr"]), evaluator_of(params["body_jaxpr"])
     first, second = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
@@ -267,7 +267,7 @@ def _while(equation: Equation) -> Arrays:
 
 
 @evaluates("scan")
-def _scan(equation: Equation) -> Arrays:
+def _scan(equation: JaxEquation) -> Arrays:
     params = equation.params
     body, steps = evaluator_of(params["jaxpr"]), params["length"]
     inner = params["jaxpr"].jaxpr  # what has an axis less in the body is a row of each step

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering.host.primitives import Arrays, Equation, dtype_of, evaluates
+from lowering.host.primitives import Arrays, JaxEquation, dtype_of, evaluates
 
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 """Bernoulli's numbers B₂, B₄, …"""
@@ -65,6 +65,6 @@ _FUNCTIONS = {"digamma": _digamma, "polygamma": _polygamma}
 
 
 @evaluates(*_FUNCTIONS)
-def _function(equation: Equation) -> Arrays:
+def _function(equation: JaxEquation) -> Arrays:
     function, dtype = _FUNCTIONS[equation.primitive.name], dtype_of(equation.outvars[0])  # pyright: ignore
     return lambda *arrays: function(*(np.asarray(array, np.float64) for array in arrays)).astype(dtype)

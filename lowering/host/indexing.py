@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering.host.primitives import Arrays, Equation, dtype_of, evaluates, is_floating, require
+from lowering.host.primitives import Arrays, JaxEquation, dtype_of, evaluates, is_floating, require
 
 
 def _places(
@@ -37,13 +37,13 @@ def _places(
     return places, np.broadcast_to(inside, batch)
 
 
-def _mode(equation: Equation) -> str:
+def _mode(equation: JaxEquation) -> str:
     """Return "CLIP", "FILL_OR_DROP" or "PROMISE_IN_BOUNDS"."""
     return str(equation.params["mode"]).rpartition(".")[2]
 
 
 @evaluates("gather")
-def _gather(equation: Equation) -> Arrays:
+def _gather(equation: JaxEquation) -> Arrays:
     numbers, sizes = equation.params["dimension_numbers"], equation.params["slice_sizes"]
     operand, dtype = equation.invars[0].aval, dtype_of(equation.outvars[0])
     is_filled = _mode(equation) == "FILL_OR_DROP"
@@ -90,7 +90,7 @@ _WRITES = {
 
 
 @evaluates(*_WRITES)
-def _scatter(equation: Equation) -> Arrays:
+def _scatter(equation: JaxEquation) -> Arrays:
     numbers, operand = equation.params["dimension_numbers"], equation.invars[0].aval
     combine: Any = _WRITES[equation.primitive.name]  # pyright: ignore
     updates = equation.invars[2].aval

@@ -35,7 +35,7 @@ _REFUSALS = (NNVMError, TypeError, ValueError, LookupError, ArithmeticError, Att
 Shapes = Sequence[tuple[int, ...]]
 
 
-class Traced(NamedTuple):
+class TracedFunction(NamedTuple):
     """A function as equations. shapes: of its results, as `jax.make_jaxpr` returns them."""
 
     closed: Any
@@ -65,9 +65,9 @@ class _OpenTrace(NamedTuple):
         return numbers if is_clear else None
 
 
-def trace(function: Callable[..., Any], args: Sequence[Any]) -> Traced:
+def trace(function: Callable[..., Any], args: Sequence[Any]) -> TracedFunction:
     """A function of arrays as equations."""
-    return Traced(*jax.make_jaxpr(lambda *arrays: function(*arrays), return_shape=True)(*args))
+    return TracedFunction(*jax.make_jaxpr(lambda *arrays: function(*arrays), return_shape=True)(*args))
 
 
 class OpenTraces:
@@ -82,10 +82,10 @@ class OpenTraces:
     def _parameters(self) -> frozenset[int]:
         return frozenset(_parameters(self._entries))
 
-    def traced(self, function: Callable[..., Any], args: Sequence[Any]) -> Traced | None:
+    def traced(self, function: Callable[..., Any], args: Sequence[Any]) -> TracedFunction | None:
         """The function's equations, if they are known for sizes that the arguments have, or are traced now so."""
         found = self._found(function, args)
-        return None if found is None else Traced(found[1](found[0].closed), found[0].shapes)
+        return None if found is None else TracedFunction(found[1](found[0].closed), found[0].shapes)
 
     def result(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Shapes and dtypes of the function's results, as of `jax.eval_shape`."""
@@ -95,7 +95,7 @@ class OpenTraces:
         numbered = lambda kind: jax.ShapeDtypeStruct(found[1](kind.shape), kind.dtype)  # noqa: E731
         return jax.tree_util.tree_map(numbered, found[0].shapes)
 
-    def _found(self, function: Callable[..., Any], args: Sequence[Any]) -> tuple[Traced, _Numbered] | None:
+    def _found(self, function: Callable[..., Any], args: Sequence[Any]) -> tuple[TracedFunction, _Numbered] | None:
         leaves, tree = jax.tree_util.tree_flatten(args)
         kinds = [*map(jax.typeof, leaves)]
         is_wide = jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
@@ -104,7 +104,7 @@ class OpenTraces:
         if family is None:
             family = self._families[key] = _Family(Kept(self, key), self._parameters)
 
-        def with_symbols(shapes: Sequence[tuple[Any, ...]]) -> Traced:
+        def with_symbols(shapes: Sequence[tuple[Any, ...]]) -> TracedFunction:
             models = [
                 jax.ShapeDtypeStruct(shape, kind.dtype, weak_type=kind.weak_type)
                 for shape, kind in zip(shapes, kinds, strict=True)
@@ -129,8 +129,8 @@ class _Family:
         self._traces: deque[_OpenTrace] = deque(maxlen=_KEPT)
 
     def found(
-        self, shapes: Shapes, trace: Callable[[Sequence[tuple[Any, ...]]], Traced]
-    ) -> tuple[Traced, _Numbered] | None:
+        self, shapes: Shapes, trace: Callable[[Sequence[tuple[Any, ...]]], TracedFunction]
+    ) -> tuple[TracedFunction, _Numbered] | None:
         """Return what was traced with open sizes that these shapes have, or is now, and what puts the numbers there.
 
         trace: traces the function for shapes that hold symbols.
@@ -142,7 +142,7 @@ class _Family:
         self._last, self._met = shapes, self._met + 1
         return found
 
-    def _known(self, shapes: Shapes) -> tuple[Traced, _Numbered] | None:
+    def _known(self, shapes: Shapes) -> tuple[TracedFunction, _Numbered] | None:
         for open_trace in self._traces:
             numbers = open_trace.numbers(shapes, self._parameters)
             if numbers is not None:
@@ -150,7 +150,7 @@ class _Family:
                 return open_trace.traced, _Numbered(numbers)
         return None
 
-    def _add(self, shapes: Shapes, trace: Callable[[Sequence[tuple[Any, ...]]], Traced]) -> None:
+    def _add(self, shapes: Shapes, trace: Callable[[Sequence[tuple[Any, ...]]], TracedFunction]) -> None:
         """Trace the function with symbols for the sizes that are not as they were last; equal ones changed alike."""
         names: dict[tuple[int, int], str] = {}
         sizes: list[tuple[int | str, ...]] = [

@@ -17,7 +17,7 @@ class NotEvaluated(Exception):
     """An equation that the table does not evaluate: the program is compiled."""
 
 
-class Equation(Protocol):
+class JaxEquation(Protocol):
     """What a row reads of `jax.extend.core.JaxprEqn`: parameters by name, and variables that have an `aval`."""
 
     params: dict[str, Any]
@@ -25,7 +25,7 @@ class Equation(Protocol):
     outvars: list[Any]
 
 
-Row = Callable[[Equation], Arrays]
+Row = Callable[[JaxEquation], Arrays]
 
 ROWS: dict[str, Row] = {}
 """The name of a primitive → its row."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from lowering.host.placed import empty
-from lowering.host.primitives import Arrays, Equation, dtype_of, evaluates, is_floating, require
+from lowering.host.primitives import Arrays, JaxEquation, dtype_of, evaluates, is_floating, require
 from lowering.host.short_axes import reduced_over_short_axes
 
 
@@ -32,7 +32,7 @@ def _highest(dtype: np.dtype[Any]) -> Any:
 
 
 @evaluates("reduce_sum", "reduce_prod")
-def _sum(equation: Equation) -> Arrays:
+def _sum(equation: JaxEquation) -> Arrays:
     axes, dtype = tuple(equation.params["axes"]), dtype_of(equation.outvars[0])
     reduce = np.sum if equation.primitive.name == "reduce_sum" else np.prod  # pyright: ignore
     require(dtype.kind != "b")
@@ -41,7 +41,7 @@ def _sum(equation: Equation) -> Arrays:
 
 
 @evaluates("reduce_max", "reduce_min")
-def _extreme(equation: Equation) -> Arrays:
+def _extreme(equation: JaxEquation) -> Arrays:
     axes, dtype = tuple(equation.params["axes"]), dtype_of(equation.outvars[0])
     combine, first = (
         (np.maximum, _lowest(dtype))
@@ -53,7 +53,7 @@ def _extreme(equation: Equation) -> Arrays:
 
 
 @evaluates("reduce_and", "reduce_or", "reduce_xor")
-def _logical(equation: Equation) -> Arrays:
+def _logical(equation: JaxEquation) -> Arrays:
     axes = tuple(equation.params["axes"])
     name = equation.primitive.name.removeprefix("reduce_")  # pyright: ignore
     reduce = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[name].reduce
@@ -61,14 +61,14 @@ def _logical(equation: Equation) -> Arrays:
 
 
 @evaluates("argmax", "argmin")
-def _arg(equation: Equation) -> Arrays:
+def _arg(equation: JaxEquation) -> Arrays:
     (axis,), dtype = equation.params["axes"], equation.params["index_dtype"]
     function = np.argmax if equation.primitive.name == "argmax" else np.argmin  # pyright: ignore
     return lambda x: np.asarray(function(x, axis)).astype(dtype)
 
 
 @evaluates("cumsum", "cumprod", "cummax", "cummin")
-def _cumulative(equation: Equation) -> Arrays:
+def _cumulative(equation: JaxEquation) -> Arrays:
     axis, is_reverse, dtype = equation.params["axis"], equation.params["reverse"], dtype_of(equation.outvars[0])
     function = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummin": np.minimum}[
         equation.primitive.name  # pyright: ignore
@@ -110,7 +110,7 @@ def windows(x: Any, sizes: Any, strides: Any, dilation: Any) -> Any:
 
 
 @evaluates("reduce_window_sum", "reduce_window_max", "reduce_window_min")
-def _reduce_window(equation: Equation) -> Arrays:
+def _reduce_window(equation: JaxEquation) -> Arrays:
     params, dtype = equation.params, dtype_of(equation.outvars[0])
     kind = equation.primitive.name.removeprefix("reduce_window_")  # pyright: ignore
     combine, first = {
@@ -204,7 +204,7 @@ def _multiplied(left: Any, right: Any, dtype: np.dtype[Any]) -> Any:
 
 
 @evaluates("dot_general")
-def _dot_general(equation: Equation) -> Arrays:
+def _dot_general(equation: JaxEquation) -> Arrays:
     (of_left, of_right), (batch_left, batch_right) = equation.params["dimension_numbers"]
     left, right, dtype = (variable.aval for variable in (*equation.invars, equation.outvars[0]))
     require(dtype.dtype.kind != "b")

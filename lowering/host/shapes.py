@@ -7,12 +7,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.host.primitives import Arrays, Equation, dtype_of, evaluates, require, shape_of
+from lowering.host.primitives import Arrays, JaxEquation, dtype_of, evaluates, require, shape_of
 from lowering.host.short_axes import copied_along_longer_axes
 
 
 @evaluates("broadcast_in_dim")
-def _broadcast_in_dim(equation: Equation) -> Arrays:
+def _broadcast_in_dim(equation: JaxEquation) -> Arrays:
     shape, dims = tuple(equation.params["shape"]), equation.params["broadcast_dimensions"]
     require(len(equation.invars) == 1)
     (operand,) = equation.invars
@@ -23,32 +23,32 @@ def _broadcast_in_dim(equation: Equation) -> Arrays:
 
 
 @evaluates("reshape")
-def _reshape(equation: Equation) -> Arrays:
+def _reshape(equation: JaxEquation) -> Arrays:
     require(equation.params.get("dimensions") is None)
     shape = shape_of(equation.outvars[0])
     return lambda x: np.reshape(copied_along_longer_axes(x), shape)
 
 
 @evaluates("squeeze")
-def _squeeze(equation: Equation) -> Arrays:
+def _squeeze(equation: JaxEquation) -> Arrays:
     shape = shape_of(equation.outvars[0])
     return lambda x: np.reshape(x, shape)
 
 
 @evaluates("transpose")
-def _transpose(equation: Equation) -> Arrays:
+def _transpose(equation: JaxEquation) -> Arrays:
     permutation = tuple(equation.params["permutation"])
     return lambda x: np.transpose(x, permutation)
 
 
 @evaluates("rev")
-def _rev(equation: Equation) -> Arrays:
+def _rev(equation: JaxEquation) -> Arrays:
     axes = tuple(equation.params["dimensions"])
     return lambda x: np.flip(x, axes)
 
 
 @evaluates("iota")
-def _iota(equation: Equation) -> Arrays:
+def _iota(equation: JaxEquation) -> Arrays:
     shape, axis = tuple(equation.params["shape"]), equation.params["dimension"]
     sizes = [1] * len(shape)
     sizes[axis] = shape[axis]
@@ -57,51 +57,51 @@ def _iota(equation: Equation) -> Arrays:
 
 
 @evaluates("empty", "empty2")
-def _empty(equation: Equation) -> Arrays:
+def _empty(equation: JaxEquation) -> Arrays:
     """What no equation reads before it is written; XLA has zeros there."""
     zeros = np.zeros(shape_of(equation.outvars[0]), dtype_of(equation.outvars[0]))
     return lambda: zeros
 
 
 @evaluates("dim_as_value")
-def _dim_as_value(equation: Equation) -> Arrays:
+def _dim_as_value(equation: JaxEquation) -> Arrays:
     """The number of a size that was open."""
     number = np.asarray(equation.params["dim"], dtype_of(equation.outvars[0]))
     return lambda: number
 
 
 @evaluates("concatenate")
-def _concatenate(equation: Equation) -> Arrays:
+def _concatenate(equation: JaxEquation) -> Arrays:
     axis = equation.params["dimension"]
     return lambda *arrays: np.concatenate(arrays, axis)
 
 
 @evaluates("stack")
-def _stack(equation: Equation) -> Arrays:
+def _stack(equation: JaxEquation) -> Arrays:
     axis = equation.params["axis"]
     return lambda *arrays: np.stack(arrays, axis)
 
 
 @evaluates("tile")
-def _tile(equation: Equation) -> Arrays:
+def _tile(equation: JaxEquation) -> Arrays:
     times = tuple(equation.params["reps"])
     return lambda x: np.tile(x, times)
 
 
 @evaluates("split")
-def _split(equation: Equation) -> Arrays:
+def _split(equation: JaxEquation) -> Arrays:
     ends, axis = np.cumsum(equation.params["sizes"])[:-1].tolist(), equation.params["axis"]
     return lambda x: np.split(x, ends, axis)
 
 
 @evaluates("unstack")
-def _unstack(equation: Equation) -> Arrays:
+def _unstack(equation: JaxEquation) -> Arrays:
     axis = equation.params["axis"]
     return lambda x: list(np.moveaxis(x, axis, 0))
 
 
 @evaluates("slice")
-def _slice(equation: Equation) -> Arrays:
+def _slice(equation: JaxEquation) -> Arrays:
     starts, ends = equation.params["start_indices"], equation.params["limit_indices"]
     steps = equation.params["strides"] or (1,) * len(starts)
     places = tuple(map(slice, starts, ends, steps))
@@ -109,7 +109,7 @@ def _slice(equation: Equation) -> Arrays:
 
 
 @evaluates("pad")
-def _pad(equation: Equation) -> Arrays:
+def _pad(equation: JaxEquation) -> Arrays:
     """Padding may be negative, which cuts, and between elements."""
     shape, dtype = equation.outvars[0].aval.shape, dtype_of(equation.outvars[0])
     targets, sources = [], []
@@ -139,14 +139,14 @@ def _clipped(starts: Any, sizes: Any, shape: Any) -> tuple[slice, ...]:
 
 
 @evaluates("dynamic_slice")
-def _dynamic_slice(equation: Equation) -> Arrays:
+def _dynamic_slice(equation: JaxEquation) -> Arrays:
     sizes = equation.params["slice_sizes"]
     require(len(equation.invars) == 1 + len(sizes))
     return lambda x, *starts: x[_clipped(starts, sizes, x.shape)]
 
 
 @evaluates("dynamic_update_slice")
-def _dynamic_update_slice(equation: Equation) -> Arrays:
+def _dynamic_update_slice(equation: JaxEquation) -> Arrays:
     def update(x: Any, value: Any, *starts: Any) -> Any:
         written = np.array(x)
         written[_clipped(starts, value.shape, x.shape)] = value
@@ -161,7 +161,7 @@ def _sortable(x: Any) -> Any:
 
 
 @evaluates("sort")
-def _sort(equation: Equation) -> Arrays:
+def _sort(equation: JaxEquation) -> Arrays:
     axis, keys = equation.params["dimension"], equation.params["num_keys"]
 
     def sort(*arrays: Any) -> Any:
@@ -175,7 +175,7 @@ def _sort(equation: Equation) -> Arrays:
 
 
 @evaluates("top_k")
-def _top_k(equation: Equation) -> Arrays:
+def _top_k(equation: JaxEquation) -> Arrays:
     count, axis = equation.params["k"], equation.params.get("axis", -1)
 
     def top(x: Any) -> Any:

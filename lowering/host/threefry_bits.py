@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering.host.primitives import Arrays, Equation, dtype_of, evaluates, is_threefry, require
+from lowering.host.primitives import Arrays, JaxEquation, dtype_of, evaluates, is_threefry, require
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
@@ -72,7 +72,7 @@ def _counted(key: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
     return words[0].reshape(shape), words[1].reshape(shape)
 
 
-def _require_threefry(equation: Equation, key: Any) -> None:
+def _require_threefry(equation: JaxEquation, key: Any) -> None:
     require(is_threefry(key.aval.dtype) and key.aval.ndim == 0)
     require(bool(getattr(jax.config, "jax_threefry_partitionable", False)))
 
@@ -83,7 +83,7 @@ def _with_its_time(draw: Arrays) -> Arrays:
 
 
 @evaluates("random_bits")
-def _bits(equation: Equation) -> Arrays:
+def _bits(equation: JaxEquation) -> Arrays:
     _require_threefry(equation, equation.invars[0])
     width, shape = equation.params["bit_width"], tuple(equation.params["shape"])
     dtype = dtype_of(equation.outvars[0])
@@ -98,20 +98,20 @@ def _bits(equation: Equation) -> Arrays:
 
 
 @evaluates("random_split")
-def _split(equation: Equation) -> Arrays:
+def _split(equation: JaxEquation) -> Arrays:
     _require_threefry(equation, equation.invars[0])
     shape = tuple(equation.params["shape"])
     return _with_its_time(lambda key: np.stack(_counted(key, shape), axis=-1))
 
 
 @evaluates("random_fold_in")
-def _fold_in(equation: Equation) -> Arrays:
+def _fold_in(equation: JaxEquation) -> Arrays:
     _require_threefry(equation, equation.invars[0])
     require(equation.invars[1].aval.ndim == 0 and dtype_of(equation.invars[1]).itemsize == 4)
     return lambda key, data: np.array(folded((int(key[0]), int(key[1])), int(data) & 0xFFFFFFFF), np.uint32)
 
 
 @evaluates("random_wrap", "random_unwrap")
-def _words(equation: Equation) -> Arrays:
+def _words(equation: JaxEquation) -> Arrays:
     _require_threefry(equation, equation.outvars[0] if equation.primitive.name == "random_wrap" else equation.invars[0])  # pyright: ignore
     return lambda key: key

@@ -20,7 +20,7 @@ _NUMBER = "#"
 
 
 @dataclass(eq=False)
-class Call:
+class PrintedCall:
     """One step of a program. template: its expression, with markers for inputs, strings and literals; of a call of a
     function its name. inputs, outputs: slots. name: of the node. is_recurrent: whether it applies its parameters to
     what came of them before."""
@@ -31,12 +31,12 @@ class Call:
     consts: tuple[tuple[str, str], ...]
     outputs: tuple[int, ...]
     name: str
-    function: Function | None = None
+    function: PrintedFunction | None = None
     is_recurrent: bool = False
 
 
 @dataclass(eq=False)
-class Function:
+class PrintedFunction:
     """A function of the printed file. abstraction: its strings and literals. calls: its body as steps, with the slots
     of its inputs and results; or `lines`, with the arrays' names."""
 
@@ -44,7 +44,7 @@ class Function:
     abstraction: Abstraction
     names: Names
     inputs: tuple[int, ...] = ()
-    calls: list[Call] | None = None
+    calls: list[PrintedCall] | None = None
     results: tuple[int, ...] = ()
     lines: list[str] = field(default_factory=list)
     arrays: list[str] = field(default_factory=list)
@@ -53,11 +53,11 @@ class Function:
     needs: list[str] | None = None
     """What calls hand on: `p`, `states`, `train`, `key` and open sizes; None until its text is there."""
 
-    def call(self, inputs: tuple[int, ...], values: Given, outputs: tuple[int, ...], name: str) -> Call:
+    def call(self, inputs: tuple[int, ...], values: Given, outputs: tuple[int, ...], name: str) -> PrintedCall:
         """Return a call of the function; what else it needs, such as `p`, is added in print."""
-        return Call(self.name, inputs, tuple(values[0]), tuple(values[1]), outputs, name, self)
+        return PrintedCall(self.name, inputs, tuple(values[0]), tuple(values[1]), outputs, name, self)
 
-    def set_defaults(self, calls: Sequence[Call]) -> None:
+    def set_defaults(self, calls: Sequence[PrintedCall]) -> None:
         """Give literals that most calls have in common as defaults."""
         for column in zip(*(call.consts for call in calls), strict=True):
             (hint, text), count = Counter(column).most_common(1)[0]
@@ -168,11 +168,11 @@ def abstract(
 
 
 def in_common(
-    windows: Sequence[Sequence[Call]],
+    windows: Sequence[Sequence[PrintedCall]],
     names: Names,
     by_number: str = "",
     more: Sequence[Sequence[tuple[str, str]]] = (),
-) -> tuple[list[Call], Abstraction]:
+) -> tuple[list[PrintedCall], Abstraction]:
     """Return calls that are equal up to strings and literals as one row. more: further literals of each occurrence."""
     rows = [([s for call in w for s in call.strings], [c for call in w for c in call.consts]) for w in windows]
     for row, literals in zip(rows, more, strict=False):
@@ -320,7 +320,7 @@ def _prefix(row: Sequence[str]) -> str:
 # -- repeated windows --------------------------------------------------------------------------------------------------
 
 
-def find_functions(bodies: list[Steps], new_name: Callable[[Sequence[Call], str], str], scope: Names) -> None:
+def find_functions(bodies: list[Steps], new_name: Callable[[Sequence[PrintedCall], str], str], scope: Names) -> None:
     """Put calls of functions in the place of what is repeated in the program. bodies: the steps of the program and of
     the loops in it, with their results; those of the functions are added."""
     while (best := _best(bodies)) is not None:
@@ -336,7 +336,7 @@ def find_functions(bodies: list[Steps], new_name: Callable[[Sequence[Call], str]
 class Steps(NamedTuple):
     """The steps of the program, a loop or a function. most: results that a function made of some of them may have."""
 
-    calls: list[Call]
+    calls: list[PrintedCall]
     results: set[int]
     most: int = 1
 
@@ -348,7 +348,7 @@ _Spots = tuple[tuple[int, int], ...]
 """Values of a window: the place of the call and of its output."""
 
 
-def _window(bodies: Sequence[Steps], place: _Place, length: int) -> list[Call]:
+def _window(bodies: Sequence[Steps], place: _Place, length: int) -> list[PrintedCall]:
     return bodies[place[0]].calls[place[1] : place[1] + length]
 
 
@@ -404,14 +404,14 @@ def _apart(places: Sequence[_Place], length: int) -> list[_Place]:
     return chosen
 
 
-def _is_periodic(calls: Sequence[Call], start: int, length: int) -> bool:
+def _is_periodic(calls: Sequence[PrintedCall], start: int, length: int) -> bool:
     """Return whether a window is a shorter one, again and again, or a part of such a row that goes on after it."""
     row = [call.template for call in calls[start : start + length + length // 2]]
     ends = ((period, length + (period if length % period else 0)) for period in range(1, length // 2 + 1))
     return any(row[period:end] == row[: end - period] for period, end in ends)
 
 
-def _readers(calls: Sequence[Call], results: set[int]) -> dict[int, int]:
+def _readers(calls: Sequence[PrintedCall], results: set[int]) -> dict[int, int]:
     """Return the last reader of each slot: past the end for a result."""
     last: dict[int, int] = {}
     for place, call in enumerate(calls):
@@ -422,7 +422,7 @@ def _readers(calls: Sequence[Call], results: set[int]) -> dict[int, int]:
 _Form = tuple[tuple[object, ...], _Spots]
 
 
-def _form(window: Sequence[Call], last: Mapping[int, int], start: int, most: int) -> _Form | None:
+def _form(window: Sequence[PrintedCall], last: Mapping[int, int], start: int, most: int) -> _Form | None:
     """Return how a window's values flow; None where its last value is not read outside, or more than so many are."""
     inside: dict[int, tuple[int, int]] = {}
     outer: dict[int, int] = {}
@@ -440,26 +440,26 @@ def _form(window: Sequence[Call], last: Mapping[int, int], start: int, most: int
 
 def _as_function(
     bodies: Sequence[Steps], places: Sequence[_Place], length: int, spots: _Spots, name: str, scope: Names
-) -> tuple[Function, list[Call]]:
+) -> tuple[PrintedFunction, list[PrintedCall]]:
     """Return the function of the windows at places, and the call of each."""
     windows = [_window(bodies, place, length) for place in places]
     names = Names(RESERVED, scope)
     calls, abstraction = in_common(windows, names)
     outer = [_outer(window) for window in windows]
     results = [tuple(window[p].outputs[i] for p, i in spots) for window in windows]
-    function = Function(name, abstraction, names, outer[0], calls, results[0], common=common_start(windows[0]))
+    function = PrintedFunction(name, abstraction, names, outer[0], calls, results[0], common=common_start(windows[0]))
     return function, [
         function.call(inputs, arguments, outputs, common_start(window) or window[-1].name)
         for window, inputs, arguments, outputs in zip(windows, outer, abstraction.given, results, strict=True)
     ]
 
 
-def _outer(window: Sequence[Call]) -> tuple[int, ...]:
+def _outer(window: Sequence[PrintedCall]) -> tuple[int, ...]:
     outputs = {slot for call in window for slot in call.outputs}
     return tuple(dict.fromkeys(slot for call in window for slot in call.inputs if slot not in outputs))
 
 
-def common_start(window: Sequence[Call]) -> str:
+def common_start(window: Sequence[PrintedCall]) -> str:
     """Return what most names of several words in a window begin with: the longest that ends at a border of words."""
     words = [call.name for call in window if _BORDER.search(call.name)]
     starts = Counter(name[: border.end()] for name in words for border in _BORDER.finditer(name))

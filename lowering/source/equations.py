@@ -20,7 +20,7 @@ _FOLDED = {"abs": np.abs, "max": np.maximum, "min": np.minimum, "sign": np.sign,
 
 
 @dataclass(eq=False, slots=True)
-class Value:
+class ComputedArray:
     """An array that an equation makes, or an input. Compared by identity."""
 
     shape: tuple[Any, ...]
@@ -29,7 +29,7 @@ class Value:
 
 
 @dataclass(eq=False, slots=True)
-class Constant:
+class KnownArray:
     """A number, or an array that is known when the program is printed."""
 
     array: np.ndarray
@@ -45,7 +45,7 @@ class Constant:
         return self.array.dtype
 
 
-Atom = Value | Constant
+Atom = ComputedArray | KnownArray
 
 
 @dataclass(eq=False, slots=True)
@@ -54,7 +54,7 @@ class Equation:
 
     name: str
     inputs: list[Atom]
-    outputs: list[Value]
+    outputs: list[ComputedArray]
     params: Mapping[str, Any] = field(default_factory=dict)
     bodies: tuple[Body, ...] = ()
     is_several: bool = False
@@ -65,7 +65,7 @@ class Equation:
 class Body:
     """Equations between inputs and results. outer: identities of the atoms of the body around it that it reads."""
 
-    inputs: list[Value]
+    inputs: list[ComputedArray]
     results: list[Atom]
     outer: frozenset[int] = frozenset()
 
@@ -85,19 +85,19 @@ class Body:
         return order
 
     def _maker(self, atom: Atom) -> Equation | None:
-        return atom.made_by if isinstance(atom, Value) and id(atom) not in self.outer else None
+        return atom.made_by if isinstance(atom, ComputedArray) and id(atom) not in self.outer else None
 
 
 def made(atom: Atom | None, name: str) -> Equation | None:
     """Return the equation that made an atom, if it is of this primitive."""
-    maker = atom.made_by if isinstance(atom, Value) else None
+    maker = atom.made_by if isinstance(atom, ComputedArray) else None
     return maker if maker is not None and maker.name == name else None
 
 
 def is_zero(atom: Atom) -> bool:
     """Return whether an array is zero everywhere."""
     source = repeated(atom)
-    return isinstance(source, Constant) and not source.array.any()
+    return isinstance(source, KnownArray) and not source.array.any()
 
 
 def repeated(atom: Atom) -> Atom:
@@ -107,7 +107,7 @@ def repeated(atom: Atom) -> Atom:
 
 
 def _identity(atom: Atom) -> object:
-    return (atom.dtype, atom.shape, atom.array.tobytes()) if isinstance(atom, Constant) else id(atom)
+    return (atom.dtype, atom.shape, atom.array.tobytes()) if isinstance(atom, KnownArray) else id(atom)
 
 
 def _is_hashable(value: object) -> bool:
@@ -124,7 +124,7 @@ def dims_of(atom: Atom) -> tuple[int, ...]:
     return tuple(spread.params["broadcast_dimensions"]) if spread else tuple(range(len(atom.shape)))
 
 
-def merge_equal(body: Body, same: dict[int, Value]) -> None:
+def merge_equal(body: Body, same: dict[int, ComputedArray]) -> None:
     """Have equal equations done once, in a body and in those inside it. same: what values of outer bodies became."""
     first: dict[object, Equation] = {}
     same = dict(same)
@@ -148,7 +148,7 @@ def trace(function: Callable[..., Any], *arguments: Any) -> Body:
 
 def flatten(closed: Any, outer: Sequence[Atom] = ()) -> Body:
     """Return the equations of a jaxpr. outer: what its first inputs are; the others become values."""
-    inputs = [Value(v.aval.shape, v.aval.dtype) for v in closed.jaxpr.invars[len(outer) :]]
+    inputs = [ComputedArray(v.aval.shape, v.aval.dtype) for v in closed.jaxpr.invars[len(outer) :]]
     results = _inlined(closed.jaxpr, [*map(_constant, closed.consts), *outer, *inputs])
     return Body(inputs, results, frozenset(map(id, outer)))
 
@@ -167,8 +167,8 @@ def _with_bodies(eqn: Any, inputs: list[Atom]) -> tuple[list[Atom], tuple[Body, 
     return [*inputs[outer:], *inputs[:outer]], tuple(flatten(jaxpr, inputs[:outer]) for jaxpr in jaxprs)
 
 
-def _constant(value: Any) -> Constant:
-    return Constant(np.asarray(value))
+def _constant(value: Any) -> KnownArray:
+    return KnownArray(np.asarray(value))
 
 
 def _inlined(jaxpr: Any, arguments: Sequence[Atom]) -> list[Atom]:
@@ -204,12 +204,12 @@ def _results(eqn: Any, inputs: list[Atom]) -> Sequence[Atom]:
     if name == "cond" and made(inputs[0], "platform_index"):
         default = params["branches"][-1]  # what any platform runs
         return _inlined(default.jaxpr, [*map(_constant, default.consts), *inputs[1:]])
-    if name in _FOLDED and all(isinstance(atom, Constant) and not atom.shape for atom in inputs):
-        return [Constant(np.asarray(_FOLDED[name](*(atom.array for atom in inputs if isinstance(atom, Constant)))))]
-    outputs = [Value(v.aval.shape, v.aval.dtype) for v in eqn.outvars]
+    if name in _FOLDED and all(isinstance(atom, KnownArray) and not atom.shape for atom in inputs):
+        return [KnownArray(np.asarray(_FOLDED[name](*(atom.array for atom in inputs if isinstance(atom, KnownArray)))))]
+    outputs = [ComputedArray(v.aval.shape, v.aval.dtype) for v in eqn.outvars]
     if name == "iota" and len(outputs[0].shape) > 1:
         axis = params["dimension"]
-        row = Value((outputs[0].shape[axis],), outputs[0].dtype)
+        row = ComputedArray((outputs[0].shape[axis],), outputs[0].dtype)
         row.made_by = Equation(name, [], [row], {"shape": row.shape, "dtype": row.dtype})
         name, params = "broadcast_in_dim", {"shape": outputs[0].shape, "broadcast_dimensions": (axis,)}
         inputs = [*inputs, row]
@@ -224,12 +224,12 @@ def _results(eqn: Any, inputs: list[Atom]) -> Sequence[Atom]:
     return outputs
 
 
-def _same(name: str, inputs: list[Atom], params: Mapping[str, Any], out: Value) -> Atom | None:
+def _same(name: str, inputs: list[Atom], params: Mapping[str, Any], out: ComputedArray) -> Atom | None:
     """Return the atom that an equation does not change."""
     first, second = inputs[0], inputs[-1]
-    if name == "convert_element_type" and isinstance(first, Constant) and not first.shape:
-        return Constant(first.array.astype(out.dtype))
-    if name == "select_n" and isinstance(first, Constant) and not first.shape:
+    if name == "convert_element_type" and isinstance(first, KnownArray) and not first.shape:
+        return KnownArray(first.array.astype(out.dtype))
+    if name == "select_n" and isinstance(first, KnownArray) and not first.shape:
         return inputs[1 + int(first.array)]
     if name == "neg" and (negated := made(first, "neg")):
         return negated.inputs[0]
@@ -241,10 +241,10 @@ def _same(name: str, inputs: list[Atom], params: Mapping[str, Any], out: Value) 
         for atom, end in zip(together.inputs, ends, strict=True):
             if atom.shape == out.shape and end == params["limit_indices"][axis]:
                 return atom
-    is_one = isinstance(one := repeated(second), Constant) and not one.shape and one.array == 1
+    is_one = isinstance(one := repeated(second), KnownArray) and not one.shape and one.array == 1
     changes_nothing = (
         (name in ("mul", "div") and is_one)
-        or (name == "stop_gradient" and isinstance(repeated(first), Constant))
+        or (name == "stop_gradient" and isinstance(repeated(first), KnownArray))
         or (name in ("slice", "reshape", "convert_element_type"))
         or (name == "broadcast_in_dim")
     )
@@ -252,7 +252,7 @@ def _same(name: str, inputs: list[Atom], params: Mapping[str, Any], out: Value) 
 
 
 def _merged(
-    name: str, inputs: list[Atom], params: Mapping[str, Any], out: Value
+    name: str, inputs: list[Atom], params: Mapping[str, Any], out: ComputedArray
 ) -> tuple[str, list[Atom], Mapping[str, Any]]:
     """Return an equation that does what this one and those before it do."""
     first = inputs[0]
@@ -261,7 +261,7 @@ def _merged(
     if name == "broadcast_in_dim" and (inner := made(first, "broadcast_in_dim")):
         dims = [params["broadcast_dimensions"][d] for d in inner.params["broadcast_dimensions"]]
         return name, inner.inputs, {**params, "broadcast_dimensions": tuple(dims)}
-    if name == "reshape" and isinstance(first, Value) and first.made_by:
+    if name == "reshape" and isinstance(first, ComputedArray) and first.made_by:
         dims = list[int]()
         for axis, size in enumerate(out.shape):
             if len(dims) < len(first.shape) and size == first.shape[len(dims)]:

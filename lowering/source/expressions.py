@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from lowering.source.equations import Atom, Body, Constant, Equation, Value, made, repeated
+from lowering.source.equations import Atom, Body, ComputedArray, Equation, KnownArray, made, repeated
 from lowering.source.names import Names
 from lowering.source.primitives import CALLS, COMPARISONS, HINTS, INFIX, OF_TWO, PREFIX, REDUCTIONS, Level
 from lowering.source.templates import CONST, DIM, INPUT, STRING, WORD, marker, replaced
@@ -112,7 +112,7 @@ class _Printer:
             if e.name == "broadcast_in_dim":
                 (source,), dims = e.inputs, e.params["broadcast_dimensions"]
                 subscript = len(dims) > 0 and len(e.outputs[0].shape) - dims[0] > len(dims)
-                named = subscript and isinstance(source, Value) and source.made_by is not None
+                named = subscript and isinstance(source, ComputedArray) and source.made_by is not None
                 self.uses[id(source)] += self.uses[id(e.outputs[0])] + named
                 continue
             if e.name == "scan":
@@ -170,11 +170,11 @@ class _Printer:
         else:
             self.assign([out], expr.text, self.hints.get(id(out)) or HINTS.get(e.name, e.name.rsplit(".", 1)[-1]))
 
-    def assign(self, values: Sequence[Value], text: str, hint: str) -> None:
+    def assign(self, values: Sequence[ComputedArray], text: str, hint: str) -> None:
         """Write `names = text`."""
         self.write(f"{', '.join(self.targets(values, hint))} = {text}")
 
-    def targets(self, values: Sequence[Value], hint: str) -> list[str]:
+    def targets(self, values: Sequence[ComputedArray], hint: str) -> list[str]:
         """Return what values are assigned to: each its name, or many one list."""
         if len(values) <= MANY:
             return self.named(values, hint)
@@ -183,7 +183,7 @@ class _Printer:
         self.known.update((id(value), Expr(f"{several}[{i}]")) for i, value in enumerate(values))
         return [several]
 
-    def named(self, values: Sequence[Value], hint: str) -> list[str]:
+    def named(self, values: Sequence[ComputedArray], hint: str) -> list[str]:
         """Return new names of values, which are known by them; "_" for what nothing reads."""
         names = [self.names.new(hint) if self.uses[id(value)] else "_" for value in values]
         self.known.update((id(value), Expr(name)) for value, name in zip(values, names, strict=True))
@@ -210,7 +210,7 @@ class _Printer:
 
     def text(self, atom: Atom, *, strong: bool = True) -> Expr:
         """Return an atom. strong: a number is written with its dtype, because no operand beside it has one."""
-        if isinstance(atom, Constant):
+        if isinstance(atom, KnownArray):
             printed = self.tables.get(id(atom)) or self.constant(atom.array, strong)
             if atom.array.ndim and not printed.text.isidentifier() and (atom.array.size > 4 or self.uses[id(atom)] > 1):
                 printed = self.tables[id(atom)] = Expr(self.numbers(printed))
@@ -231,7 +231,7 @@ class _Printer:
     def repeated(self, form: _Broadcast, dtype: Any) -> str:
         """Return a broadcast that nothing beside it makes."""
         source, shape = form.source, form.shape
-        if isinstance(source, Constant) and not source.shape:
+        if isinstance(source, KnownArray) and not source.shape:
             fill = {"0": "zeros", "1": "ones"}.get(number_text(source.array).removesuffix(".0"))
             parts = [self.const("shape", shape), *([] if fill else [self.text(source, strong=False).text])]
             return f"jnp.{fill or 'full'}({', '.join([*parts, dtype_text(dtype)])})"
@@ -279,7 +279,7 @@ class _Printer:
     def operands(self, e: Equation) -> list[Expr]:
         """Return the operands of an elementwise operation that broadcasts as NumPy does."""
         atoms = e.inputs[1:] + e.inputs[:1] if e.name == "select_n" else e.inputs
-        forms = [None if isinstance(a, Constant) else self.known[id(a)] for a in atoms]
+        forms = [None if isinstance(a, KnownArray) else self.known[id(a)] for a in atoms]
         shapes = [k.sizes() if isinstance(k, _Broadcast) else a.shape for k, a in zip(forms, atoms, strict=True)]
         for place, one in enumerate(forms):
             if isinstance(one, _Broadcast) and not _covers(shapes, e.outputs[0].shape):
@@ -287,7 +287,7 @@ class _Printer:
         texts: list[Expr] = []
         # All say a dtype but numbers and broadcast numbers.
         weak = all(
-            isinstance(a, Constant) or (isinstance(k, _Broadcast) and isinstance(k.source, Constant))
+            isinstance(a, KnownArray) or (isinstance(k, _Broadcast) and isinstance(k.source, KnownArray))
             for a, k in zip(atoms[:2], forms[:2], strict=True)
         )
         for atom, one in zip(atoms, forms, strict=True):
@@ -517,7 +517,7 @@ class _Printer:
 
     def starts(self, atoms: Sequence[Atom]) -> str:
         """Return the places where a slice starts, all of one dtype."""
-        is_known = all(isinstance(atom, Constant) for atom in atoms)
+        is_known = all(isinstance(atom, KnownArray) for atom in atoms)
         return tuple_text([self.text(atom, strong=not is_known).text for atom in atoms])
 
     def _dynamic_slice(self, e: Equation) -> Expr:
@@ -548,7 +548,7 @@ class _Printer:
     # -- control flow ------------------------------------------------------------------------------------------------
 
     def function(
-        self, body: Body, hint: str, unpacked: Mapping[str, Sequence[Value]], result: Callable[[list[str]], str]
+        self, body: Body, hint: str, unpacked: Mapping[str, Sequence[ComputedArray]], result: Callable[[list[str]], str]
     ) -> str:
         """Write a function inside this one; return its name. unpacked: values by arguments."""
         name = self.names.new(hint)
@@ -625,7 +625,7 @@ def _unusual(params: Mapping[str, Any], **usual: Any) -> dict[str, Any]:
 def _repeated_number(atom: Atom) -> int | None:
     """Return the number that is each element of an array, where it is one."""
     atom = repeated(atom)
-    if isinstance(atom, Constant) and atom.array.size and (atom.array == atom.array.flat[0]).all():
+    if isinstance(atom, KnownArray) and atom.array.size and (atom.array == atom.array.flat[0]).all():
         return int(atom.array.flat[0])
     return None
 

@@ -15,7 +15,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from lowering.source.equations import Atom, Body, Constant, Equation, Value, dims_of, made, merge_equal, repeated, trace
+from lowering.source.equations import (
+    Atom,
+    Body,
+    ComputedArray,
+    Equation,
+    KnownArray,
+    dims_of,
+    made,
+    merge_equal,
+    repeated,
+    trace,
+)
 
 _Way = tuple[tuple[Any, ...], Mapping[str, Any]]
 """Arrays, or their descriptions, and the options with which a function may have been called on them."""
@@ -91,7 +102,7 @@ def _put_idioms(body: Body) -> None:
         outputs = set(map(id, equation.outputs))
         # The larger of an array and a number inside a formula is no activation.
         is_inside = (
-            equation.name == "max" and not outputs & results and isinstance(repeated(equation.inputs[1]), Constant)
+            equation.name == "max" and not outputs & results and isinstance(repeated(equation.inputs[1]), KnownArray)
         )
         if outputs & read and not is_inside:
             idiom = _function(equation) or _picked(equation) or _order(equation, read)
@@ -149,7 +160,7 @@ def _picked(equation: Equation) -> _Found | None:
         return None
     index = index if counted is None else counted
     if ndim > len(shape):
-        column = Value((*shape, *(1 for _ in range(ndim - len(shape)))), index.dtype)
+        column = ComputedArray((*shape, *(1 for _ in range(ndim - len(shape)))), index.dtype)
         dims = {"shape": column.shape, "broadcast_dimensions": tuple(range(len(shape)))}
         column.made_by = Equation("broadcast_in_dim", [index], [column], dims)
         index = column
@@ -165,7 +176,7 @@ def _from_either_end(index: Atom, size: Any) -> Atom | None:
     if below is None or above is None or not below.inputs[0] is above.inputs[0] is plain:
         return None
     bounds = [repeated(e.inputs[1]) for e in (below, above)]
-    numbers = [bound.array for bound in bounds if isinstance(bound, Constant) and not bound.shape]
+    numbers = [bound.array for bound in bounds if isinstance(bound, KnownArray) and not bound.shape]
     return plain if numbers == [zero, size] else None
 
 
@@ -176,7 +187,7 @@ def _unify(pattern: Body, equation: Equation) -> list[Atom] | None:
     """Return what the pattern's inputs are where its result is the equation's; None where it is another."""
     bound: dict[int, Atom] = {}
     (result,) = pattern.results
-    if not isinstance(result, Value) or not result.made_by or not _same(result.made_by, equation, bound):
+    if not isinstance(result, ComputedArray) or not result.made_by or not _same(result.made_by, equation, bound):
         return None
     return [bound[id(value)] for value in pattern.inputs] if len(bound) >= len(pattern.inputs) else None
 
@@ -192,9 +203,9 @@ def _same(pattern: Equation, equation: Equation, bound: dict[int, Atom]) -> bool
 
 
 def _match(pattern: Atom, atom: Atom, bound: dict[int, Atom]) -> bool:
-    if isinstance(atom := _number(atom), Constant) and isinstance(number := _number(pattern), Constant):
+    if isinstance(atom := _number(atom), KnownArray) and isinstance(number := _number(pattern), KnownArray):
         return number.dtype == atom.dtype and np.array_equal(number.array, atom.array)
-    if isinstance(pattern, Constant) or pattern.shape != atom.shape or pattern.dtype != atom.dtype:
+    if isinstance(pattern, KnownArray) or pattern.shape != atom.shape or pattern.dtype != atom.dtype:
         return False
     partner = bound.get(id(pattern))
     if partner is not None:
@@ -210,7 +221,7 @@ def _match(pattern: Atom, atom: Atom, bound: dict[int, Atom]) -> bool:
 def _number(atom: Atom) -> Atom:
     """Return the number that an atom repeats, or the atom."""
     source = repeated(atom)
-    return source if isinstance(source, Constant) and not source.shape else atom
+    return source if isinstance(source, KnownArray) and not source.shape else atom
 
 
 def _equal_params(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

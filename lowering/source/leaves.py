@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from lowering.source.blocks import RESERVED, Call
+from lowering.source.blocks import RESERVED, PrintedCall
 from lowering.source.equations import Atom, Body, flatten, is_zero, made
 from lowering.source.expressions import Code, print_body
 from lowering.source.idioms import with_idioms
@@ -20,7 +20,7 @@ _LITERALS = ("shape", "axis", "value", "strides", "padding", "window", "dims", "
 """What literals are called where they become parameters: names that variables do not take."""
 
 
-class Leaf:
+class NodeCode:
     """One node as code. inputs, outputs: slots of arrays. texts: of all inputs. strings: names of parameters and
     states. consts: literals.
 
@@ -121,10 +121,10 @@ class Leaf:
         text = replaced(text, {STRING: lambda i: f'"{self.strings[int(i)]}"'})
         return replaced(text, dict.fromkeys((INPUT, DIM, WORD), lambda _: "…" * 8))
 
-    def call(self) -> Call:
+    def call(self) -> PrintedCall:
         """Return the node's expression as a step."""
         (result,) = self._codes[0].results
-        return Call(result, self.inputs, tuple(self.strings), tuple(self.consts), self.outputs, self.name)
+        return PrintedCall(result, self.inputs, tuple(self.strings), tuple(self.consts), self.outputs, self.name)
 
     def lines(self) -> list[str]:
         """Return the body of the node's function."""

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lowering.source.blocks import Call, in_common, without_numbers
+from lowering.source.blocks import PrintedCall, in_common, without_numbers
 from lowering.source.expressions import MANY
 from lowering.source.names import Names
 
@@ -24,13 +24,13 @@ _FRESH = itertools.count(-2, -1)
 
 
 @dataclass(eq=False)
-class Loop(Call):
+class Loop(PrintedCall):
     """Steps that repeat. carried: the slots of the first value, and inside of the value before and after a step.
     items: the slot inside and the slots of each turn's element of a list; indices: which element it is, as text.
     collected: slots of each turn's value, by the slot inside. last: slots of the last turn's value, likewise.
     variables, rows: what the loop is over, and its values in each turn. names: of its own scope."""
 
-    body: list[Call] = field(default_factory=list)
+    body: list[PrintedCall] = field(default_factory=list)
     carried: list[tuple[int, int, int]] = field(default_factory=list)
     items: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     indices: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Loop(Call):
     names: Names = field(default_factory=Names)
 
 
-def layer_by_layer(calls: list[Call]) -> list[Call]:
+def layer_by_layer(calls: list[PrintedCall]) -> list[PrintedCall]:
     """Return the steps of an unrolled recurrent network, which come step by step, layer by layer.
 
     Steps go by how many of the parameters that are applied several times they come after. A layer is where some are
@@ -68,7 +68,9 @@ def layer_by_layer(calls: list[Call]) -> list[Call]:
     return [calls[place] for place in sorted(range(len(calls)), key=order.__getitem__)] if layers else calls
 
 
-def with_loops(calls: list[Call], results: Iterable[int], names: Names, *, several: bool = False) -> list[Call]:
+def with_loops(
+    calls: list[PrintedCall], results: Iterable[int], names: Names, *, several: bool = False
+) -> list[PrintedCall]:
     """Return steps with those that repeat as loops. several: only loops over lists, or that make lists: the others are
     chains of blocks, which may become functions first."""
     if len(calls) <= _FEW_TURNS:
@@ -86,7 +88,7 @@ def with_loops(calls: list[Call], results: Iterable[int], names: Names, *, sever
     loops = [row for call in calls if isinstance(call, Loop) for row in call.collected.values()]
     lists = [call.outputs for call in calls if not isinstance(call, Loop) and len(call.outputs) > MANY]
     elements = {slot: (row, i) for row in (*loops, *lists) for i, slot in enumerate(row)}
-    steps: list[Call] = []
+    steps: list[PrintedCall] = []
     tried: set[tuple[int, int]] = set()
     start = 0
     while start < len(calls):
@@ -104,14 +106,14 @@ def with_loops(calls: list[Call], results: Iterable[int], names: Names, *, sever
 
 
 def _candidates(
-    calls: Sequence[Call],
+    calls: Sequence[PrintedCall],
     kinds: Sequence[int],
     start: int,
     readers: Mapping[int, Sequence[int]],
     elements: Mapping[int, tuple[Sequence[int], int]],
     several: bool,
     tried: set[tuple[int, int]],
-) -> Iterator[tuple[int, Sequence[Sequence[Call]], Loop]]:
+) -> Iterator[tuple[int, Sequence[Sequence[PrintedCall]], Loop]]:
     """Yield the loops of the equal steps that begin at a place, of the shortest period first: the rotation that carries
     least of each. tried: periods of equal steps, with where they end."""
     chains: list[int] = []
@@ -128,7 +130,7 @@ def _candidates(
             continue
         if several:
             tried.add((period, end))
-        loops: list[tuple[int, Sequence[Sequence[Call]], Loop]] = []
+        loops: list[tuple[int, Sequence[Sequence[PrintedCall]], Loop]] = []
         is_chain = not several and period == 1  # of blocks, which may end before others begin; so may a layer's steps
         may_be_fewer = is_chain or any(call.is_recurrent for call in calls[start : start + period])
         for begin in range(start, start + period):
@@ -147,7 +149,7 @@ def _candidates(
 
 
 def _loop(
-    turns: Sequence[Sequence[Call]],
+    turns: Sequence[Sequence[PrintedCall]],
     begin: int,
     readers: Mapping[int, Sequence[int]],
     elements: Mapping[int, tuple[Sequence[int], int]],
@@ -200,7 +202,7 @@ def _loop(
 
 
 def _name(
-    loop: Loop, turns: Sequence[Sequence[Call]], elements: Mapping[int, tuple[Sequence[int], int]], names: Names
+    loop: Loop, turns: Sequence[Sequence[PrintedCall]], elements: Mapping[int, tuple[Sequence[int], int]], names: Names
 ) -> None:
     """Give a loop its variables, and its steps strings and literals in terms of them."""
     places = [[("number#", str(elements[row[k]][1])) for _, row in loop.items] for k in range(len(turns))]

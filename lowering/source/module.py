@@ -13,8 +13,8 @@ import jax.numpy as jnp
 
 from lowering.source.blocks import (
     RESERVED,
-    Call,
-    Function,
+    PrintedCall,
+    PrintedFunction,
     Steps,
     abstract,
     common_start,
@@ -25,7 +25,7 @@ from lowering.source.blocks import (
 )
 from lowering.source.expressions import MANY
 from lowering.source.layout import COLUMNS, laid_out, lines_of
-from lowering.source.leaves import Leaf
+from lowering.source.leaves import NodeCode
 from lowering.source.loops import Loop, layer_by_layer, with_loops
 from lowering.source.names import Names, identifier, quoted
 from lowering.source.templates import (
@@ -82,7 +82,7 @@ class _Module:
         ]
         bodies = [Steps(calls, set(self._results)), *bodies]
         find_functions(bodies, self._block_name, self._globals)
-        called: dict[Function, list[tuple[int, int, Call]]] = defaultdict(list)
+        called: dict[PrintedFunction, list[tuple[int, int, PrintedCall]]] = defaultdict(list)
         for b, body in enumerate(bodies):
             for i, call in enumerate(body.calls):
                 if call.function is not None:
@@ -110,19 +110,19 @@ class _Module:
 
     # -- nodes -------------------------------------------------------------------------------------------------------
 
-    def _calls(self) -> list[Call]:
+    def _calls(self) -> list[PrintedCall]:
         """Return the program as steps: expressions where they are short, else calls of functions."""
         read = {slot for node in self._network.nodes for slot in node.inputs} | set(self._results)
-        leaves = [Leaf(node, self._params, read, self._globals) for node in self._network.nodes]
+        leaves = [NodeCode(node, self._params, read, self._globals) for node in self._network.nodes]
         needed = set(self._results)
         for leaf in reversed(leaves):
             if leaf.node.states or needed.intersection(leaf.outputs):
                 needed.update(leaf.inputs)
         leaves = [leaf for leaf in leaves if leaf.node.states or needed.intersection(leaf.outputs)]
-        grouped: dict[object, list[Leaf]] = defaultdict(list)
+        grouped: dict[object, list[NodeCode]] = defaultdict(list)
         for leaf in leaves:
             grouped[leaf.key].append(leaf)
-        calls: dict[int, list[Call]] = {}
+        calls: dict[int, list[PrintedCall]] = {}
         for group in grouped.values():
             first = group[0]
             if first.is_custom:
@@ -136,9 +136,9 @@ class _Module:
         steps = layer_by_layer(self._once(call for leaf in leaves for call in calls[id(leaf)]))
         return sorted(steps, key=lambda call: bool(call.inputs or call.strings or not call.outputs))  # constants first
 
-    def _once(self, calls: Iterable[Call]) -> list[Call]:
+    def _once(self, calls: Iterable[PrintedCall]) -> list[PrintedCall]:
         """Return the steps, those that are equal once."""
-        first: dict[object, Call] = {}
+        first: dict[object, PrintedCall] = {}
         same: dict[int, int] = {}
         for call in calls:
             call.inputs = tuple(same.get(slot, slot) for slot in call.inputs)
@@ -147,19 +147,19 @@ class _Module:
         self._results = [same.get(slot, slot) for slot in self._results]
         return [*first.values()]
 
-    def _function(self, group: Sequence[Leaf]) -> dict[int, list[Call]]:
+    def _function(self, group: Sequence[NodeCode]) -> dict[int, list[PrintedCall]]:
         """Define the function of nodes that are alike; return their calls."""
         first, names = group[0], Names(RESERVED, self._globals)
         abstraction = abstract([(leaf.strings, leaf.consts) for leaf in group], names)
         arrays = [names.new(text) for text in first.arrays]
-        function = Function(self._node_name(first), abstraction, names, arrays=arrays)
+        function = PrintedFunction(self._node_name(first), abstraction, names, arrays=arrays)
         function.lines = [rendered(line, arrays, abstraction.strings, abstraction.consts) for line in first.lines()]
         return {
             id(leaf): [function.call(leaf.inputs, arguments, leaf.outputs, leaf.name)]
             for leaf, arguments in zip(group, abstraction.given, strict=True)
         }
 
-    def _custom(self, group: Sequence[Leaf]) -> dict[int, list[Call]]:
+    def _custom(self, group: Sequence[NodeCode]) -> dict[int, list[PrintedCall]]:
         """Define the function of nodes whose gradient is no derivative, with this gradient; return their calls."""
         first, names = group[0], Names(RESERVED, self._globals)
         name, arrays = self._node_name(first), [names.new(text) for text in first.arrays]
@@ -193,17 +193,17 @@ class _Module:
             *("", "", *laid_out(f"{name}.defvjp({name}_forward, {name}_backward)")),
         ]
         first_texts = [*(marker(WORD, word) for word in modes), *(marker(DIM, dim) for dim in dims)]
-        calls: dict[int, list[Call]] = {}
+        calls: dict[int, list[PrintedCall]] = {}
         for leaf in group:
             texts = ", ".join([*first_texts, *leaf.texts, *(marker(WORD, word) for word in drawn)])
-            called = [Call(f"{name}({texts})", leaf.inputs, tuple(leaf.strings), (), leaf.outputs, leaf.name)]
+            called = [PrintedCall(f"{name}({texts})", leaf.inputs, tuple(leaf.strings), (), leaf.outputs, leaf.name)]
             for place, state in leaf.node.states.items():
                 store = f"{marker(WORD, 'states')}[{marker(STRING, 0)}] = {marker(INPUT, 0)}"
-                called.append(Call(store, (leaf.node.outputs[place],), (state,), (), (), leaf.name))
+                called.append(PrintedCall(store, (leaf.node.outputs[place],), (state,), (), (), leaf.name))
             calls[id(leaf)] = called
         return calls
 
-    def _node_name(self, leaf: Leaf) -> str:
+    def _node_name(self, leaf: NodeCode) -> str:
         op = leaf.node.node.op
         assert op is not None
         return self._globals.new(op.name, "node")
@@ -221,13 +221,13 @@ class _Module:
     def _in_main(self, line: str) -> str:
         return self._plain(line.replace(marker(WORD, "p"), "params"))
 
-    def _block_name(self, window: Sequence[Call], common: str) -> str:
+    def _block_name(self, window: Sequence[PrintedCall], common: str) -> str:
         letters = "".join(letter for letter in identifier(common, "") if not letter.isdigit())
         return self._globals.new("_".join(word for word in letters.split("_") if word) or "block")
 
     # -- functions ---------------------------------------------------------------------------------------------------
 
-    def _define(self, function: Function) -> list[str]:
+    def _define(self, function: PrintedFunction) -> list[str]:
         """Return what calls of a function hand on; write its text first, and those of the functions that it calls."""
         if function.needs is not None:
             return function.needs
@@ -257,7 +257,7 @@ class _Module:
         first = [marker(WORD, word) for word in needs if word in _FIRST]
         return [*first, *others, *(marker(WORD if w in _LAST else DIM, w) for w in needs if w not in _FIRST)]
 
-    def _called(self, function: Function, call: Call, inputs: Sequence[str]) -> str:
+    def _called(self, function: PrintedFunction, call: PrintedCall, inputs: Sequence[str]) -> str:
         """Return a call of a function."""
         needs, abstraction = self._define(function), function.abstraction
         positional, optional, options = list[str](), list[str](), list[tuple[str, str]]()
@@ -274,7 +274,7 @@ class _Module:
 
     def _statements(
         self,
-        calls: list[Call],
+        calls: list[PrintedCall],
         slots: dict[int, str],
         names: Names,
         results: Sequence[int],
@@ -318,7 +318,7 @@ class _Module:
                 lines.append(text)
         return lines
 
-    def _shape_before(self, block: Call) -> list[str]:
+    def _shape_before(self, block: PrintedCall) -> list[str]:
         """Return a comment with the shape of what a block or a loop has made, if it is another one than before."""
         is_block = isinstance(block, Loop) or (block.function is not None and block.function.calls is not None)
         if not is_block or len(block.outputs) != 1 or block.outputs[0] not in self._network.avals:
@@ -326,7 +326,7 @@ class _Module:
         before, self._last_shape = self._last_shape, self._shape(block.outputs[0])
         return [f"# {self._last_shape}"] if self._last_shape != before and len(self._last_shape) < _LONG else []
 
-    def _rendered(self, call: Call, slots: Mapping[int, str]) -> str:
+    def _rendered(self, call: PrintedCall, slots: Mapping[int, str]) -> str:
         inputs = [slots[slot] for slot in call.inputs]
         if call.function is not None:
             return self._called(call.function, call, [text] if (text := _joined(inputs, slots)) else [])
@@ -334,7 +334,7 @@ class _Module:
         text = _with_lists(text, slots) if len(inputs) > MANY else text
         return rendered(text, (), call.strings, [text for _, text in call.consts])
 
-    def _new_name(self, call: Call, names: Names, common: str, end: str = "") -> str:
+    def _new_name(self, call: PrintedCall, names: Names, common: str, end: str = "") -> str:
         short = call.name.removeprefix(common).removesuffix("_fwd").strip("_") or ("y" if common else call.name)
         return names.new(short + end if not short[:1].isdigit() else f"x{short}{end}")
 
@@ -370,12 +370,12 @@ class _Module:
         start = [f"{', '.join(carried)} = {', '.join(first)}"] if carried else []
         return [*start, *(f"{several} = []" for several in lists.values()), head, *(f"    {line}" for line in body)]
 
-    def _maker(self, loop: Loop, slot: int) -> Call:
+    def _maker(self, loop: Loop, slot: int) -> PrintedCall:
         return next(call for call in loop.body if slot in call.outputs)
 
     # -- the module's own functions ----------------------------------------------------------------------------------
 
-    def _main(self, calls: list[Call]) -> list[str]:
+    def _main(self, calls: list[PrintedCall]) -> list[str]:
         slots = {slot: f"params[{quoted(name)}]" for slot, name in self._params.items()}
         slots |= {slot: self._arguments[name] for slot, name in self._data.items()}
         order = list(self._arguments.values())

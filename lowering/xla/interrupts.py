@@ -38,11 +38,11 @@ class Held:
                 self.handler(*self._late)
 
 
-class _OfThread(threading.local):
+class _Blocks(threading.local):
     block: Held | None = None
 
 
-_of_thread = _OfThread()
+_of_thread = _Blocks()
 
 
 def hold_interrupts() -> None:

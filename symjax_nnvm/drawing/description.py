@@ -22,7 +22,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Frame:
+class Border:
     """A border around boxes and other frames. lines: its text. parent: the frame it is in, one of a smaller
     number."""
 
@@ -46,5 +46,5 @@ class Drawing:
 
     title: str
     boxes: tuple[Box, ...]
-    frames: tuple[Frame, ...]
+    frames: tuple[Border, ...]
     arrows: tuple[Arrow, ...]

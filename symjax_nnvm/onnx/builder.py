@@ -12,7 +12,7 @@ from symjax_nnvm.errors import OnnxError, explain
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, Subgraph
 from symjax_nnvm.ir.types import DType, Shape
-from symjax_nnvm.onnx.tensors import Body, OnnxNode, Sizes, Tensor, fixed, numpy_dtype, unique
+from symjax_nnvm.onnx.tensors import OnnxBody, OnnxNode, Sizes, Tensor, fixed, numpy_dtype, unique
 
 Operand = Tensor | np.ndarray | Sequence[int] | float | None
 """An input: a number is a constant of the dtype of the first tensor; whole numbers in a list are one of int64."""
@@ -301,7 +301,7 @@ class Builder:
         """Return an input of a body."""
         return Tensor(self.names.unique(f"{self.node.name}/input"), dtype, shapes)
 
-    def end_body(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Body:
+    def end_body(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> OnnxBody:
         """Return the body that was built, as an attribute's value. An output that is an input passes through a node."""
         inside = {id(tensor) for node in self.nodes for tensor in node.outputs}
         captured: list[Tensor] = []
@@ -309,7 +309,7 @@ class Builder:
             fresh = id(tensor) in inside and not any(tensor is other for other in captured)
             captured.append(tensor if fresh else self.op("Identity", tensor))
             captured[-1].shapes = tensor.shapes
-        return Body(self.names.unique(f"{self.node.name}/body"), self.nodes, list(inputs), captured)
+        return OnnxBody(self.names.unique(f"{self.node.name}/body"), self.nodes, list(inputs), captured)
 
     def inline(self, graph: Subgraph, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Write the nodes of a subgraph of the network's node, on tensors for its variables, in their order; return its

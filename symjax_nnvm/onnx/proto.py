@@ -13,7 +13,7 @@ from symjax_nnvm.errors import missing_extra
 from symjax_nnvm.io.files import path_text, write_file
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.onnx.dimensions import Dimensions
-from symjax_nnvm.onnx.tensors import Body, OnnxNode, Tensor, unique
+from symjax_nnvm.onnx.tensors import OnnxBody, OnnxNode, Tensor, unique
 
 if TYPE_CHECKING:
     import onnx
@@ -127,7 +127,7 @@ def _all(nodes: Iterable[OnnxNode]) -> Iterator[OnnxNode]:
     for node in nodes:
         yield node
         for value in node.attrs.values():
-            if isinstance(value, Body):
+            if isinstance(value, OnnxBody):
                 yield from _all(value.nodes)
 
 
@@ -153,7 +153,7 @@ def _attribute(onnx: Any, key: str, value: Any) -> Any:
     match value:
         case str() if key in _OF_DTYPES:
             return _dtype(onnx, value)
-        case Body():
+        case OnnxBody():
             graph = [_node(onnx, node) for node in value.nodes]
             infos = [[_body_info(onnx, tensor) for tensor in tensors] for tensors in (value.inputs, value.outputs)]
             return onnx.helper.make_graph(graph, value.name, *infos)

@@ -66,7 +66,7 @@ def fixed(sizes: Sizes) -> int | None:
 
 @dataclass
 class OnnxNode:
-    """One ONNX node: its operator, inputs (None: left out), outputs, attributes (a `Body` may be one)."""
+    """One ONNX node: its operator, inputs (None: left out), outputs, attributes (an `OnnxBody` may be one)."""
 
     kind: str
     inputs: list[Tensor | None]
@@ -76,7 +76,7 @@ class OnnxNode:
 
 
 @dataclass
-class Body:
+class OnnxBody:
     """A graph inside a node: of Loop, Scan or If. It sees the tensors of the graph around it."""
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from symjax_nnvm.drawing.description import Arrow, Box, Drawing, Frame
+from symjax_nnvm.drawing.description import Arrow, Border, Box, Drawing
 from symjax_nnvm.drawing.far import uncrowded
 from symjax_nnvm.drawing.text_width import shortened
 from symjax_nnvm.errors import printable
@@ -57,7 +57,7 @@ class _Canvas:
 
     def __init__(self, hide_weights: bool, fold: bool):
         self.boxes: list[Box] = []
-        self.frames: list[Frame] = []
+        self.frames: list[Border] = []
         self.arrows: list[Arrow] = []
         self.drawn = self.folded = 0
         self._hide_weights, self._fold = hide_weights, fold
@@ -66,7 +66,7 @@ class _Canvas:
 
     def frame(self, lines: tuple[str, ...], parent: int | None) -> int:
         """Add a frame; returns its number."""
-        self.frames.append(Frame(tuple(map(printable, lines)), parent))
+        self.frames.append(Border(tuple(map(printable, lines)), parent))
         return len(self.frames) - 1
 
     def graph(

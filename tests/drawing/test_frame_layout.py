@@ -12,7 +12,7 @@ import pytest
 
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.drawing.description import Arrow, Box, Drawing, Frame
+from symjax_nnvm.drawing.description import Arrow, Border, Box, Drawing
 from symjax_nnvm.drawing.dot import dot_text
 from symjax_nnvm.drawing.far import uncrowded
 from symjax_nnvm.drawing.frame_layout import FrameLayout, Rectangle, lay_out
@@ -27,7 +27,7 @@ def random_drawing(seed: int) -> Drawing:
     """Up to 40 boxes of several sizes in up to 5 nested frames, each a stretch of the order that arrows keep."""
     rng = random.Random(seed)
     count = rng.randrange(1, 40)
-    frames: list[Frame] = []
+    frames: list[Border] = []
     stretches: list[tuple[int, int]] = []
     for _ in range(rng.randrange(6)):
         start = rng.randrange(count)
@@ -36,7 +36,7 @@ def random_drawing(seed: int) -> Drawing:
         crosses = any(a < stretch[1] and stretch[0] < b and n not in around for n, (a, b) in enumerate(stretches))
         if not crosses and all(stretches[n] != stretch for n in around):
             parent = min(around, key=lambda n: stretches[n][1] - stretches[n][0], default=None)
-            frames.append(Frame(("a label of a frame",) * rng.randrange(3), parent))
+            frames.append(Border(("a label of a frame",) * rng.randrange(3), parent))
             stretches.append(stretch)
 
     def frame_of(i: int) -> int | None:

@@ -15,7 +15,7 @@ import pytest
 import lowering
 import symjax_nnvm as nn
 from lowering import mx
-from lowering.source.equations import Body, Equation, Value, merge_equal
+from lowering.source.equations import Body, ComputedArray, Equation, merge_equal
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import LoweringError, SymbolValueError
 from tests.lowering.source.networks import bidirectional, branches, lenet, residual, unrolled
@@ -484,10 +484,10 @@ def test_modules_have_what_a_person_would_write(net: Any, shapes: Any, text: str
 
 
 def test_equal_equations_are_those_with_equal_parameters():
-    data = Value((2,), np.float32)
+    data = ComputedArray((2,), np.float32)
     tables = [np.arange(2000), np.arange(2000), np.arange(2000)]
     tables[1][1000] = 0  # which NumPy leaves out of a text
-    results = [Value((2,), np.float32) for _ in range(5)]
+    results = [ComputedArray((2,), np.float32) for _ in range(5)]
     for result, params in zip(results, [*({"table": table} for table in tables), {"n": 1}, {"n": 1}], strict=True):
         result.made_by = Equation("f", [data], [result], params)
     body = Body([data], [*results])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from symjax_nnvm.ir.node import Subgraph
 from symjax_nnvm.onnx.builder import Builder
 from symjax_nnvm.onnx.forms import onnx_form
-from symjax_nnvm.onnx.tensors import Body, Tensor
+from symjax_nnvm.onnx.tensors import OnnxBody, Tensor
 from symjax_nnvm.ops.control import cond as ops
 
 
@@ -19,7 +19,7 @@ def _cond(g: Builder, p: ops.CondParams, *inputs: Tensor) -> list[Tensor]:
     test, then_branch, else_branch = g.node.attrs.subgraphs
     (predicate,) = g.inline(test, [inputs[i] for i in p.cond_input_locs])
 
-    def branch(graph: Subgraph, locs: tuple[int, ...]) -> Body:
+    def branch(graph: Subgraph, locs: tuple[int, ...]) -> OnnxBody:
         inner = g.body()
         return inner.end_body([], inner.inline(graph, [inputs[i] for i in locs]))
 
