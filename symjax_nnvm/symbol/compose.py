@@ -78,8 +78,9 @@ def compose_atomic(node: Node, args: Sequence[Heads], kwargs: Mapping[str, Heads
             required = None if required is None else required - len(indices)
         inputs = _gather_inputs(node, required, names, args, kwargs, name)
     else:
-        _check_single(node, args, kwargs)
-        inputs = [arg[0] for arg in args]
+        inputs = [arg[0] for arg in args if len(arg) == 1]
+        if len(inputs) < len(args):
+            _check_single(node, args, kwargs)
     if subgraphs:
         _check_subgraphs(node, subgraphs)
     previous = node.inputs
