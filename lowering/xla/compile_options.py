@@ -138,7 +138,7 @@ class Jitted:
         name: str = "",
         **options: Any,
     ):
-        self._kind = kind
+        self._kind: Kind = kind
         self._name = name or getattr(function, "__name__", "a function")
         self._made, self._donates = False, options.get("donate_argnums", ()) != ()
         self._function, self._options = function, options
