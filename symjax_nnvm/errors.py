@@ -153,7 +153,7 @@ class InferenceError(NNVMError):
 
 
 class FileError(NNVMError, OSError):
-    """A path that cannot be read or written: it is no regular file, or too large for its kind."""
+    """A path that cannot be read or written: it is not a regular file, or too large for its kind."""
 
 
 class MissingFolderError(FileError, FileNotFoundError):
@@ -264,7 +264,7 @@ class TrainingError(NNVMError, ValueError):
 
 
 class LabelError(TrainingError, IndexError):
-    """Labels that are no class of the output. MXNet raises an IndexError."""
+    """Labels that are not classes of the output. MXNet raises an IndexError."""
 
 
 class MissingExtraError(NNVMError, ImportError):

@@ -107,7 +107,7 @@ def load_json(text: str) -> Graph:
         text: the JSON text.
 
     Raises:
-        JSONFormatError: the text is no graph.
+        JSONFormatError: the text is not a graph.
     """
     loaded = read_json(text)
     return Graph(loaded.outputs, loaded.attrs)

@@ -50,7 +50,7 @@ class Model:
         aux: auxiliary states by name.
 
     Raises:
-        SymbolTypeError: `net` is no symbol, or `args` or `aux` is no dict.
+        SymbolTypeError: `net` is not a symbol, or `args` or `aux` is not a dict.
         ParamsMismatchError: the network is of 8-bit integers, and the arrays are its float network's, or the other way.
     """
 
@@ -281,7 +281,7 @@ class Model:
 
         Raises:
             ParamsFormatError: the format cannot hold an array, or is one that is only read.
-            FileError: the path is no place for a file.
+            FileError: no file can be written to the path.
             OSError: a file cannot be written.
         """
         files, row = _files(path_text(path), epoch, format)

@@ -153,7 +153,7 @@ class Options:
 
 
 def require_platform(platform: str | None) -> None:
-    """Raise SymbolValueError for a word that is no kind of platform."""
+    """Raise SymbolValueError for a word that is not a kind of platform."""
     if platform is not None and platform not in PLATFORMS:
         fix = "cuda and rocm are gpu." if platform in ("cuda", "rocm") else ""
         refuse_unknown(SymbolValueError, "No such platform:", [platform], PLATFORMS, "platforms", fix)
@@ -407,7 +407,8 @@ def register(stage: Stage, *, before: str | None = None, after: str | None = Non
     names = [other.name for other in _order]
     if stage.name in names:
         raise PassError(
-            f"There is a stage {stage.name!r} already", fix="What register returned for it removes it: call that."
+            f"There is a stage {stage.name!r} already",
+            fix="Call the function that register returned for that stage: it removes the stage.",
         )
     if (before is None) == (after is None):
         raise PassError(

@@ -46,7 +46,7 @@ class Recent(Generic[K, V]):
         return value
 
     def items(self) -> list[tuple[K, V]]:
-        """Return keys and values, those that were used last at the end. This is no use of them."""
+        """Return keys and values, those that were used last at the end. This does not count as a use."""
         with self._lock:
             return [*self._values.items()]
 

@@ -1,7 +1,7 @@
 """The site's source: the pages of `docs/` and those written from cards and docstrings, in one folder.
 
 A page of `docs/` has the same path on the site. The pages in the repository's root get a place in the navigation, and
-files that are no pages are copied; links to these are changed.
+files that are not pages are copied; links to these are changed.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def compile(
             block around a call. `lower`, `hlo` and the like describe the fully compiled program.
 
     Raises:
-        SymbolValueError: `max_memory` is text that is no size.
+        SymbolValueError: `max_memory` is text that is not a size.
     """
     limit = None if max_memory is None else parse_size(max_memory)
     function = partial(

@@ -61,7 +61,7 @@ def to_jax(
     Raises:
         LoweringError: an operator has no rule, or arguments of a call are missing or unknown.
         InferenceError: shapes contradict the graph.
-        CallError: the arguments of a call are no dicts of arrays of numbers.
+        CallError: the arguments of a call are not dicts of arrays of numbers.
         SymbolValueError: there is no such platform.
         PassError: there is no such half precision.
         TrainingError: the mesh does not have one of the axes.

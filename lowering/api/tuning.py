@@ -83,7 +83,7 @@ def tune(
 
     Raises:
         InferenceError: shapes do not fit the network.
-        FileError: the user's file is no table.
+        FileError: the user's file is not a table.
     """
     input_shapes = shapes_by_name(shapes, "shapes", _CALL)
     platform = current_platform()

@@ -39,7 +39,7 @@ from symjax_nnvm.surgery.dequantized import dequantized_arrays
 from symjax_nnvm.symbol.symbol import Symbol
 
 _PROGRAMS = (".stablehlo", ".mlir", ".onnx")
-"""Suffixes of programs: they are never loaded, so they are no rows of the table of array files."""
+"""Suffixes of programs: they are never loaded, so they are not rows of the table of array files."""
 
 _JAX = "jax"
 """The format of source code, in a folder."""
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument("out", type=file_path, metavar="OUT", help="file to write, or prefix of MXNet's files")
     parser.add_argument(
-        "last", nargs="?", type=file_path, metavar="OUT", help="OUT, where the word before is the epoch: MODEL 12 OUT"
+        "last", nargs="?", type=file_path, metavar="OUT", help="OUT, when an epoch comes before it: MODEL 12 OUT"
     )
     parser.add_argument("--to", choices=tuple(_writers()), help="format; default by OUT's suffix, else mxnet")
     add_shapes(parser, named=True)
@@ -125,7 +125,7 @@ def _epoch(options: argparse.Namespace) -> int:
     try:
         epoch = EPOCH(text)
     except argparse.ArgumentTypeError as error:
-        raise InputError(f"{text[:80]!r} between MODEL and OUT is no epoch: {error}") from None
+        raise InputError(f"{text[:80]!r} between MODEL and OUT is not an epoch: {error}") from None
     if options.epoch not in (None, epoch):
         raise InputError(f"The epoch is {epoch} before OUT and {options.epoch} behind --epoch.")
     return epoch

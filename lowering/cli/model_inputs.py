@@ -54,7 +54,9 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     )
     add_shapes(parser)
     add_max_memory(parser)
-    parser.add_argument("--seed", type=SEED, default=0, help="of random inputs and of the network's draws")
+    parser.add_argument(
+        "--seed", type=SEED, default=0, help="seed of random inputs and of the network's random numbers"
+    )
     parser.add_argument("--random-params", action="store_true", help="make parameters up when there are none")
     images = parser.add_argument_group("images", "RGB, 0 to 255, times --scale, minus --mean, divided by --std")
     images.add_argument("--scale", type=finite, default=1.0, help="factor, such as 0.00392157 for 0 to 1")
@@ -108,12 +110,12 @@ def signature(symbol: Symbol, shapes: Mapping[str, Sequence[int]], arrays: Mappi
 
 
 def _inputs(symbol: Symbol, options: argparse.Namespace, args: Arrays) -> set[str]:
-    """Return names of the arguments that are no parameters."""
+    """Return names of the arguments that are not parameters."""
     return data_inputs(symbol, dict(options.shape), args or None)
 
 
 def _named(texts: Sequence[str], inputs: set[str]) -> dict[str, str]:
-    """Return sources by the input's name, which may be left out where there is one input that is no label."""
+    """Return sources by the input's name, which may be left out where there is one input that is not a label."""
     main = [name for name in inputs if not name.endswith("label")]
     there = f"inputs are {plain_list(sorted(inputs))}"
     named: dict[str, str] = {}

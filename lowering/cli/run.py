@@ -141,7 +141,7 @@ def _ranked(array: np.ndarray, k: int) -> list[list[tuple[int, float]]]:
 
 
 def _labels(path: Path) -> list[str]:
-    """Return the lines of a file of names. Raises InputError for what is no text, FileError, OSError."""
+    """Return the lines of a file of names. Raises InputError for anything that is not text, FileError, OSError."""
     try:
         text = read_bounded(path, _MAX_LABELS, "a file of labels").decode()
     except UnicodeDecodeError as error:

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shapes(parser)
     parser.add_argument("--train", action="store_true", help="both gradients of each convolution, too")
     parser.add_argument(
-        "--seconds", type=whole(1, 600), default=1, metavar="N", help="for the rounds of one convolution; default 1"
+        "--seconds", type=whole(1, 600), default=1, metavar="N", help="seconds for each convolution; default 1"
     )
 
 

@@ -30,7 +30,9 @@ _LARGE = 20_000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: MODEL, inputs, and the thoroughness."""
     add_inputs(parser)
-    parser.add_argument("--wrt", metavar="NAMES", help="arguments, with commas; default all that are no labels")
+    parser.add_argument(
+        "--wrt", metavar="NAMES", help="arguments, separated by commas; default all that are not labels"
+    )
     parser.add_argument(
         "--against", type=text_of("model"), metavar="MODEL", help="the model that the ONNX file was made of"
     )

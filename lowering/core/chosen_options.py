@@ -33,8 +33,8 @@ def chosen_options(
 
     compute_dtype: "bfloat16" or "float16", by name, or of NumPy or JAX, for matrix products and convolutions. mesh: a
     `jax.sharding.Mesh`. data_axis: the axis, or axes, of the mesh that samples are split over. attention: "cudnn",
-    which ROCm does not have. Raises CallError for what is no mesh, TrainingError for axes that the mesh lacks,
-    SymbolValueError for another attention.
+    which ROCm does not have. Raises CallError for anything that is not a mesh, TrainingError for axes that the mesh
+    lacks, SymbolValueError for another attention.
     """
     axes = (data_axis,) if isinstance(data_axis, str) else tuple(data_axis)
     dtype = compute_dtype_of(compute_dtype)

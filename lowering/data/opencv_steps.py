@@ -14,7 +14,7 @@ from symjax_nnvm.errors import TrainingError
 from symjax_nnvm.mxnet.images import opencv
 
 AUTO, RANDOM = 9, 10
-"""Values of inter_method that are no interpolation but choose one."""
+"""Values of inter_method that are not interpolation but choose one."""
 
 
 def interpolation(image: np.ndarray, width: int, height: int, inter_method: int, draws: Draws) -> int:

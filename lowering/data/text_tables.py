@@ -28,7 +28,7 @@ class CSVIter(Batches):
     None: 0 for every row. label_shape (1,) gives labels (n,), as in MXNet. dtype: float32, float64, int32 or int64.
     round_batch: a last batch that is not full is filled from the start, else it is short. shuffle, seed: see Batches.
     prefetch_buffer and ctx mean nothing: the arrays are in memory. Raises TrainingError, with row and column, for what
-    is no number and for rows of another length; FileError, OSError.
+    is not a number and for rows of another length; FileError, OSError.
     """
 
     @with_migration_hints("CSVIter", "CSVIter(data_csv='x.csv', data_shape=(4,), batch_size=32)")

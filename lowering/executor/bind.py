@@ -89,7 +89,7 @@ class _Network:
     def dtypes(self, named_dtypes: Mapping[str, Any], narrowed: bool = False) -> tuple[list[Any], list[Any]]:
         """Give dtypes of arguments and states likewise. narrowed: those of 64 bits are as those of 32.
 
-        Raises InferenceError, SymbolTypeError for what is no dtype.
+        Raises InferenceError, SymbolTypeError for anything that is not a dtype.
         """
         known_dtypes: dict[str, DType | None] = {}
         for name, dtype in named_dtypes.items():
@@ -227,7 +227,7 @@ def bind(
 
     Raises:
         ExecutorValueError: an array is missing or unknown.
-        ExecutorTypeError: a value is no array.
+        ExecutorTypeError: a value is not an array.
         BindError: shapes or dtypes contradict the graph; the message lists them.
     """
     device = _device(ctx)
@@ -429,7 +429,8 @@ def _platform(place: Place) -> str:
 
 
 def _checked_shapes(network: _Network, shapes: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Return shapes by name. Raises BindError for keywords that are no variables, and for what is no shape."""
+    """Return shapes by name. Raises BindError for keywords that are not variables, and for anything that is not a
+    shape."""
     inputs = network.inputs
     unknown = [name for name in shapes if name not in inputs]
     if unknown:

@@ -157,9 +157,7 @@ class ArrayCell(Cell):
         floating-point numbers to integers. Raises ExecutorValueError.
         """
         if isinstance(value, Tracer) and not isinstance(self.value, Tracer):
-            problem = (
-                "A value that JAX traces cannot be written to an array that is there when the function is not traced"
-            )
+            problem = "A traced value cannot be written to an array that was made outside of the traced function"
             raise LoweringError(
                 problem, fix="Return it from the function that jax.jit traces, or make a new array of it."
             )

@@ -255,7 +255,7 @@ class Executor:
 
         Args:
             out_grads: the head gradients: an array, a list by output number or a dict by output name. Every output that
-                is no loss head needs one; those of loss heads are ignored.
+                is not a loss head needs one; those of loss heads are ignored.
             is_train: let states such as moving averages follow. After a pass in inference mode it also decides whether
                 BatchNorm's gradient passes through its statistics, as in MXNet.
 

@@ -73,7 +73,7 @@ def _output_names(node: Node) -> list[str]:
 
 
 def _input_names(node: Node) -> list[str]:
-    """Return a monitor's names of a node's inputs; subgraphs, which come among the names, are no arrays."""
+    """Return a monitor's names of a node's inputs; subgraphs, which come among the names, are not arrays."""
     listed = FListInputNames.get(node.op)
     if listed is None or TUnlistedInputs.get(node.op):
         return [f"input{i}" for i in range(len(node.inputs))]

@@ -13,8 +13,8 @@ def head_gradients(out_grads: Any, names: Sequence[str], required: Sequence[bool
     """Return one head gradient per output; None where the gradients depend on none.
 
     out_grads: an array, a list by number (a surplus is ignored) or a dict by output name. names: of the outputs.
-    Raises GradientError when one is missing, ExecutorTypeError for what is no array, ExecutorValueError for an unknown
-    name.
+    Raises GradientError when one is missing, ExecutorTypeError for anything that is not an array, ExecutorValueError
+    for an unknown name.
     """
     match out_grads:
         case None:

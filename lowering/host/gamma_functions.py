@@ -53,7 +53,7 @@ def _zeta(s: Any, q: Any) -> Any:
 
 
 def _polygamma(order: Any, x: Any) -> Any:
-    """ψₙ(x) = (-1)ⁿ⁺¹ n! ζ(n + 1, x); NaN of an order that is no whole number from 0 on."""
+    """ψₙ(x) = (-1)ⁿ⁺¹ n! ζ(n + 1, x); NaN of an order that is not a whole number from 0 on."""
     is_order = (order >= 0) & (np.floor(order) == order)
     s = np.where(is_order & (order > 0), order, 1) + 1
     factorials = np.vectorize(math.gamma, otypes=[np.float64])(np.minimum(s, 171))

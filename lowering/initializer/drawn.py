@@ -197,6 +197,6 @@ class MSRAPrelu(Xavier):
 def _choose(parameter: str, value: str, choices: dict[str, Any]) -> Any:
     if not isinstance(value, str) or value not in choices:
         raise InitializerError(
-            "This is not one of the choices", param=parameter, expected=list(choices), got=repr(value)
+            "The value is not one of the choices", param=parameter, expected=list(choices), got=repr(value)
         )
     return choices[value]

@@ -93,7 +93,7 @@ def init_params(
 def parameter_names(symbol: Symbol) -> dict[str, ParameterName]:
     """Return a symbol's arguments and auxiliary states by name, as initialisers and optimisers get them.
 
-    A state without an initialiser of its own is no `InitDesc`, so that the older list of rules serves it.
+    A state without an initialiser of its own is not an `InitDesc`, so that the older list of rules serves it.
     """
     attrs, by_rank, states = symbol.attr_dict(), names_by_rank(symbol), set(symbol.list_auxiliary_states())
     names: dict[str, ParameterName] = {}

@@ -199,7 +199,7 @@ class InLanes:
         arrays = [leaf for leaf in jax.tree.leaves(arguments) if isinstance(leaf, jax.Array) and not _is_traced([leaf])]
         devices = {device for array in arrays for device in array.devices()} or {*jax.devices()[:1]}
         if [device.platform for device in devices] != ["cpu"]:
-            raise Unsplit("lanes are of arrays on one CPU")
+            raise Unsplit("lanes need arrays on one CPU")
         why_not = cpu_streams.why_not()
         if why_not is not None and count is None:
             raise Unsplit(why_not)

@@ -103,7 +103,7 @@ class Lanes:
         self.count, self._places = count, _places(count)
         closed, shapes = jax.make_jaxpr(function, return_shape=True)(*jax.tree.map(_of_whole, arguments))
         if for_calls and all(equation.primitive.name != "library_call" for equation in closed.jaxpr.eqns):
-            raise Unsplit("no library computes a convolution of it")
+            raise Unsplit("no convolution of it is computed by a library")
         self._structs, self._tree = jax.tree.flatten(shapes)
         self._stays = [False] * len(self._structs)
         if residuals is not None:
@@ -114,7 +114,7 @@ class Lanes:
         self._split = [is_split[i] for i in self._used]
         shortest = [i for i in self._used if is_split[i] and leaves[i].shape[0] % count]
         if shortest:
-            raise Unsplit(f"{leaves[shortest[0]].shape[0]} samples are not divided by {count}")
+            raise Unsplit(f"{leaves[shortest[0]].shape[0]} samples cannot be divided by {count}")
         operands = [(leaves[i], closed.in_avals[i]) for i in self._used]
         keys = {n: jax.random.key_impl(leaf) for n, (leaf, _) in enumerate(operands) if _is_key(leaf)}
         places = [

@@ -77,7 +77,8 @@ class Lane:
         return piece
 
     def summed(self, piece: Piece) -> Piece:
-        """Return a piece that is no summand: lanes synchronise and add up, together with small sums that are ready."""
+        """Return a piece that is not a summand: lanes synchronise and add up, together with small sums that are
+        ready."""
         if not piece.partial:
             return piece
         if self.lane_sum is None:
@@ -120,5 +121,5 @@ class Lane:
     def local(self, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
         """Return the shape of a lane's rows."""
         if shape[axis] % self.count:
-            raise Unsplit(f"{shape[axis]} rows are not divided by {self.count}")
+            raise Unsplit(f"{shape[axis]} rows cannot be divided by {self.count}")
         return (*shape[:axis], shape[axis] // self.count, *shape[axis + 1 :])

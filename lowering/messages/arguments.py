@@ -195,7 +195,7 @@ def require_named(arrays: Any, what: str, example: str) -> Mapping[str, Any]:
 
 def arrays_by_name(arrays: Any, what: str, example: str) -> Mapping[str, Any]:
     """Return the arrays by name, each as `as_array` has it; the same mapping where they are so already. Raises
-    CallError for what is no dict, and for values that are no arrays of numbers."""
+    CallError for anything that is not a dict, and for values that are not arrays of numbers."""
     named = require_named(arrays, what, example)
     if all(map(_is_of_jax, set(map(type, named.values())))):
         return named
@@ -236,8 +236,8 @@ def as_array(value: Any, name: str, error: type[NNVMError] = CallError) -> Any:
     """Return the value of an input as JAX takes it: arrays of JAX and NumPy, and Python's numbers, as they are, in this
     machine's byte order; an array of everything else that can be one.
 
-    Raises the error for lists of unequal length, for masked arrays, and for what is no number of a dtype that JAX has;
-    TooWideError for numbers of 64 bits that 32 do not hold, where JAX has no more.
+    Raises the error for lists of unequal length, for masked arrays, and for anything that is not a number of a dtype
+    that JAX has; TooWideError for numbers of 64 bits that 32 do not hold, where JAX has no more.
     """
     if type(value) is np.ndarray and _is_as_jax(value.dtype):
         return value
@@ -327,13 +327,14 @@ def is_key(key: Any) -> bool:
 
 
 def require_key(key: Any) -> None:
-    """Raise CallError for a number, or anything else that is no PRNG key of JAX."""
+    """Raise CallError for a number, or anything else that is not a PRNG key of JAX."""
     if key is not None and not is_key(key):
         raise CallError(f"key must be a PRNG key, got {type(key).__name__}: pass key=jax.random.key(0), with any seed.")
 
 
 def shapes_by_name(shapes: Any, what: str, example: str) -> dict[str, tuple[int, ...]]:
-    """Return shapes as tuples. Raises CallError for what is no dict, and for values that are arrays and no shapes."""
+    """Return shapes as tuples. Raises CallError for anything that is not a dict, and for values that are arrays and no
+    shapes."""
     if not isinstance(shapes, Mapping):
         raise CallError(f"{what} must be given by name, got {type(shapes).__name__}. For example: {example}.")
     for name, shape in shapes.items():

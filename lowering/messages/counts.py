@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 class CountError(ParamError, TypeError):
-    """Reports a count that is too small, or a value that is no count."""
+    """Reports a count that is too small, or a value that is not a count."""
 
 
 class KindError(ParamError, TypeError):
@@ -56,12 +56,11 @@ def checked_dtype(dtype: Any, owner: str) -> DType:
 
 
 def checks_flags(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a function that refuses, by the annotations of its parameters, what is no flag, no mapping,
-    no iterable and no function.
+    """Return the function with a check that arguments annotated as flags, mappings, iterables or functions are such.
 
-    The text "False" would be true. None is taken, and whole numbers for flags, as MXNet's functions do. Where the
-    function stops by an error of Python's own, an argument of another kind than its annotation is named. Raises
-    KindError.
+    A flag may be a whole number, as in MXNet, but not text: "False" would be true. None is accepted everywhere. When
+    the function itself stops with a TypeError or another error of Python's, the error names the argument that does
+    not fit its annotation. Raises KindError.
     """
     code, called = function.__code__, function.__qualname__
     positions = {name: i for i, name in enumerate(code.co_varnames[: code.co_argcount])}
@@ -147,13 +146,13 @@ def check_counts(sizes: Any, param: str, least: int = 1) -> tuple[int, ...]:
 
 
 def check_positive(number: Any, param: str) -> None:
-    """Raise CountError for what is no number above 0."""
+    """Raise CountError for anything that is not a number above 0."""
     if not isinstance(number, numbers.Real) or not float(number) > 0:
         raise CountError("Wrong number", param=param, expected="a number > 0", got=f"{number!r:.80}")
 
 
 def check_number(number: Any, param: str) -> None:
-    """Raise CountError for what is no number: a text is none."""
+    """Raise CountError for anything that is not a number: a text is none."""
     try:
         if isinstance(number, str):
             raise TypeError
@@ -168,7 +167,9 @@ def named_values(values: Any, param: str) -> dict[str, Any]:
         return dict(values or {})
     except (TypeError, ValueError):
         expected = "a dict, or pairs of a name and a value"
-        raise CountError("These are no values by name", param=param, expected=expected, got=f"{values!r:.80}") from None
+        raise CountError(
+            "Values must be given by name", param=param, expected=expected, got=f"{values!r:.80}"
+        ) from None
 
 
 def paired(names: Iterable[Any], values: Any, what: str, names_are: str) -> list[tuple[Any, Any]]:

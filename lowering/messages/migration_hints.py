@@ -25,7 +25,7 @@ _TOLD_LATER = ("args", "aux", "type_dict", "epochs", "begin_epoch", "batch_size"
 """Parameters that the functions check themselves, with a more exact message."""
 
 _TELLS_ITSELF = ("simple_bind",)
-"""Functions that take shapes by keyword and report keywords that are no variables by `KEYWORDS`."""
+"""Functions that take shapes by keyword and report keywords that are not variables by `KEYWORDS`."""
 
 _OF_A_FUNCTION = {
     **dict.fromkeys(("ctx", "context", "device"), _DEVICE),
@@ -59,7 +59,7 @@ KEYWORDS: dict[str, dict[str, str]] = {
         "logger": "trainer.fit(..., progress=True) prints; callbacks= can do more",
         "work_load_list": _DEVICE,
         "group2ctxs": "Spread arrays by jax.sharding; see docs/guide/migrating.md, Several devices",
-        "kvstore": "There is none: arrays laid out by jax.sharding are summed by XLA",
+        "kvstore": "There is no kvstore: XLA sums the arrays that jax.sharding lays out",
         "batch_size": "trainer.init(seed, data=(batch size, ...)) takes shapes",
         "num_epoch": "trainer.fit(data, epochs) takes the number of epochs",
         "metrics": "They belong to trainer.fit(data, epochs, metrics=...) and trainer.evaluate(data, metrics)",
@@ -96,12 +96,12 @@ KEYWORDS: dict[str, dict[str, str]] = {
         "aux_params": _IN_INIT.format("args, aux"),
         "allow_missing": "trainer.init(seed, args, aux, ...) initialises missing arrays",
         "force_init": "trainer.init(seed, ...) makes a new state",
-        "force_rebind": "Other shapes compile by themselves",
+        "force_rebind": "Other shapes are compiled when they occur",
         "batch_end_callback": _CALLBACKS,
         "epoch_end_callback": _CALLBACKS + "; files are written by checkpoints=lowering.Checkpoints(folder)",
         "eval_end_callback": _CALLBACKS,
         "eval_batch_end_callback": _CALLBACKS,
-        "kvstore": "There is none: arrays laid out by jax.sharding are summed by XLA",
+        "kvstore": "There is no kvstore: XLA sums the arrays that jax.sharding lays out",
         "monitor": "trainer.diagnose(batch) finds where numbers go wrong; Executor.set_monitor_callback shows all",
         "sparse_row_id_fn": "Gradients are dense",
         "batch_size": "lowering.Batches(arrays, batch_size) makes the batches",
@@ -120,7 +120,7 @@ KEYWORDS: dict[str, dict[str, str]] = {
     "Trainer.predict": {
         "eval_data": "data={name}, or the first argument",
         "num_batch": "itertools.islice(data, {name}) gives as many batches",
-        "merge_batches": "Batches are joined, always; a loop over predict(batch) keeps them apart",
+        "merge_batches": "The outputs of all batches are joined; call predict(batch) in a loop to keep them apart",
         "always_output_list": "It is always a list, with one array for each output",
         "batch_size": "lowering.Batches({{'data': x}}, batch_size, last='keep') makes the batches",
         "is_train": "predict runs in test mode; trainer.step trains",
@@ -133,8 +133,8 @@ KEYWORDS: dict[str, dict[str, str]] = {
     "Predictor": {
         **_PLATFORM,
         "params": "args={name}",
-        "data_shapes": "predict.warm(data=shape), where it is to be compiled before the first call",
-        "batch_size": "Every batch size is compiled when it comes; predict.warm(data=shape) does so before",
+        "data_shapes": "predict.warm(data=shape) compiles before the first call",
+        "batch_size": "Each batch size is compiled at its first call; predict.warm(data=shape) compiles it before",
         "data": "Data are given to the predictor: predict(data={name})",
     },
     "grad_fn": {
@@ -188,7 +188,7 @@ KEYWORDS: dict[str, dict[str, str]] = {
     "check_gradients": {
         "grad_nodes": "wrt=[names of the arguments]",
         "location": "args={name}",
-        "numeric_eps": "The step is chosen for float64",
+        "numeric_eps": "The step of the finite differences is chosen here, for float64",
     },
 }
 """Function → keyword → our word for it; {name} stands for the keyword."""
@@ -223,10 +223,10 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "eval": "Use executor.forward(is_train=False).",
     },
     "mx": {
-        "rtc": "Nothing compiles CUDA sources here; jax.experimental.pallas is for kernels of one's own.",
+        "rtc": "CUDA sources are not compiled here: write your own kernels with jax.experimental.pallas.",
         "th": "Import torch itself.",
         "tvmop": "XLA compiles every operator here, so there are none of TVM's.",
-        "library": "Use symjax_nnvm.register_op and lowering.lowers for operators of one's own.",
+        "library": "Use symjax_nnvm.register_op and lowering.lowers for your own operators.",
         "FeedForward": "Use mx.model.FeedForward.",
         "executor_manager": "It was dropped: use mx.mod.Module, which trains on several contexts, or cut batches for "
         "executors of your own by mx.gluon.utils.split_data.",
@@ -236,7 +236,7 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "svrg_optimization": "SVRGModule was dropped: use mx.mod.Module, whose other arguments are the same.",
         "tensorrt": "XLA compiles networks here, so there is no TensorRT.",
     },
-    "mx.init": {"registry": "mx.init.register makes an initialiser of one's own known, and mx.init.create makes one."},
+    "mx.init": {"registry": "mx.init.register registers your own initialiser, and mx.init.create makes one."},
     "mx.libinfo": dict.fromkeys(
         ("find_lib_path", "find_include_path"),
         "There is no C library here: operators run on JAX, and lowering.__file__ is where this library is.",

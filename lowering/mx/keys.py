@@ -36,7 +36,7 @@ def seed(seed_state: int, ctx: Context | str | None = "all") -> None:
         ctx: a context or "all"; both restart all devices.
 
     Raises:
-        ParamError: the seed is no whole number; the error is a ValueError, too.
+        ParamError: the seed is not a whole number; the error is a ValueError, too.
     """
     if not isinstance(seed_state, int | np.integer):
         raise ParamError("seed_state must be int", got=repr(seed_state), fix="mx.random.seed(0)")

@@ -322,7 +322,7 @@ def create(name: str = "local") -> Any:
             (`KVStoreBase.register`).
 
     Raises:
-        CallError: the store needs MXNet's servers, or `name` is no name.
+        CallError: the store needs MXNet's servers, or `name` is not a name.
     """
     if not isinstance(name, str):
         raise CallError("name must be a string", got=type(name).__name__, fix="mx.kv.create('local')")

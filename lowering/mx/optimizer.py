@@ -300,7 +300,7 @@ class Optimizer:
 
         Raises:
             ParamError: the name or a parameter is unknown, or a value is wrong.
-            CallError: `name` is no text.
+            CallError: `name` is not text.
         """
         if not isinstance(name, str):
             fix = "mx.optimizer.create('sgd', learning_rate=0.1). Use an existing optimiser as it is."
@@ -447,9 +447,9 @@ class RuleOptimizer(Optimizer):
             if issubclass(weight.dtype, np.integer):
                 name = getattr(self.param_dict.get(index), "name", self.idx2name.get(index, index))
                 raise CallError(
-                    f"{type(self).__name__} changes floats alone: {name!r} cannot be trained",
+                    f"{type(self).__name__} updates only floats: {name!r} cannot be trained",
                     got=weight.dtype.__name__,
-                    fix="A network of 8-bit integers is trained as the one of floats: symjax_nnvm.Model(net, args, aux)"
+                    fix="Train the network of floats that it was made from: symjax_nnvm.Model(net, args, aux)"
                     ".dequantized(). With grad_req='null' a parameter stays as it is.",
                 )
             if any(array.context is not weight.context for array in (grad, *arrays)):

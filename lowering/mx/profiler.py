@@ -82,7 +82,7 @@ def set_config(**kwargs: Any) -> None:
             JAX traces everything.
 
     Raises:
-        MXNetError: a keyword is no setting of MXNet's.
+        MXNetError: a keyword is not a setting of MXNet's.
     """
     refuse_unknown(MXNetError, "The profiler has no such setting", kwargs, _SETTINGS, "settings")
     _profiler.filename = path_text(kwargs.get("filename", _profiler.filename), "filename")

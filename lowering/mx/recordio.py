@@ -56,7 +56,7 @@ class MXRecordIO:
         RecordFormatError: the file is malformed.
         ModelNotFoundError: there is no such file.
         MissingFolderError: the folder does not exist.
-        FileError: the path is no regular file.
+        FileError: the path is not a regular file.
         OSError: the file cannot be read or written.
         RecordModeError: a file opened to read is written, or the other way round.
         RecordProcessError: another process opened the file.
@@ -276,7 +276,7 @@ def unpack_img(s: bytes, iscolor: int = -1) -> tuple[IRHeader, np.ndarray]:
         iscolor: 0 for grey, 1 for 3 channels, -1 for the channels that the image has.
 
     Raises:
-        RecordFormatError: the record is no image.
+        RecordFormatError: the record is not an image.
         MissingExtraError: neither OpenCV nor Pillow is installed.
     """
     check_count(iscolor, "iscolor", least=-1)

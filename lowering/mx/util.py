@@ -36,7 +36,7 @@ def get_cuda_compute_capability(ctx: Context) -> int:
         ctx: the GPU's context.
 
     Raises:
-        ParamError: the context is no GPU's; the error is a ValueError, too.
+        ParamError: the context is not a GPU's; the error is a ValueError, too.
         CallError: there is no such GPU.
         MXNetError: JAX does not report it.
     """
@@ -98,7 +98,7 @@ def is_np_array() -> bool:
 
 def set_np_shape(active: bool | int) -> bool:
     """Switch it on or off in this thread, or with 2 on and with 0 off in all, and return whether it was on before.
-    Raises CallError, a TypeError, for what is no whole number."""
+    Raises CallError, a TypeError, for anything that is not a whole number."""
     if not isinstance(active, int):
         raise CallError("an integer is required", got=repr(active), fix="mx.util.set_np_shape(True)")
     before = is_np_shape()

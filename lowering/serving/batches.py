@@ -54,7 +54,7 @@ def predict_batches(
 
 
 def _batches(data: Iterable[Any], inputs: Sequence[str], unread: Collection[str], size: int | None) -> Iterator[_Batch]:
-    rows_of = getattr(data, "rows", None)  # of lowering.Batches: how many are no padding
+    rows_of = getattr(data, "rows", None)  # of lowering.Batches: how many are not padding
     for i, item in enumerate(data):
         named = {name: value for name, value in _named(item, inputs).items() if name not in unread}
         arrays: dict[str, Any] = {
@@ -65,7 +65,7 @@ def _batches(data: Iterable[Any], inputs: Sequence[str], unread: Collection[str]
         rows = next(iter(lengths.values()), 0)
         size = size or rows
         if not 1 <= rows <= size or set(lengths.values()) != {rows}:
-            expected = f"1 to {size} samples, as many of each input" if size else "at least one sample"
+            expected = f"1 to {size} samples, the same number of each input" if size else "at least one sample"
             raise LoweringError(f"Batch {i} has {lengths}", expected=expected, fix=_FIX)
         if rows < size:
             arrays = {name: np.asarray(array)[np.arange(size) % rows] for name, array in arrays.items()}

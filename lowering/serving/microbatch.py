@@ -61,7 +61,7 @@ class Batch(NamedTuple):
 
 
 def batch_of(program: Program, inputs: Arrays, constants: Arrays) -> Batch | None:
-    """Return the batch of a program's inputs; None where samples may mix, and on what is no CPU.
+    """Return the batch of a program's inputs; None where samples may mix, and on what is not a CPU.
 
     inputs, constants: shape and dtype of the variables by name.
     """

@@ -142,6 +142,6 @@ class OnnxPrograms:
             apart, bound = distance(output, right), tolerance(output.dtype)
             if output.shape != right.shape or not (apart <= bound or np.array_equal(output, right, equal_nan=True)):
                 raise LoweringError(
-                    f"onnxruntime computes the output {name!r} otherwise than XLA, by {apart:.1e} of its largest "
-                    f'element; up to {bound:.0e} is rounding. Use backend="xla".'
+                    f"onnxruntime's output {name!r} differs from XLA's by {apart:.1e} of its largest element; "
+                    f'rounding explains up to {bound:.0e}. Use backend="xla".'
                 )

@@ -140,10 +140,10 @@ class Predictor:
 
     Raises:
         LoweringError: arrays are missing or unknown.
-        CallError: `symbol` is no symbol, `args` or `aux` no dict of arrays of numbers, or `keep` no number of
-            signatures; or backend="onnxruntime" comes with a mesh, another platform or another dtype.
-        SymbolValueError: there is no such platform, or no such attention.
-        TrainingError: the sharding does not fit the mesh or a shape.
+        CallError: `symbol` is not a symbol, `args` or `aux` is not a dict of arrays of numbers, or `keep` is not a
+        number of signatures; or backend="onnxruntime" comes with a mesh, another platform or another dtype.
+        SymbolValueError: there is no such platform, or no such attention. TrainingError: the sharding does not fit the
+        mesh or a shape.
     """
 
     @with_migration_hints("Predictor", _NEW)
@@ -232,7 +232,7 @@ class Predictor:
             options: further arguments of Predictor; a folder has its own platform and compute_dtype.
 
         Raises:
-            FileError: the path is no folder of a predictor, or files in it have changed since they were saved.
+            FileError: the path is not a folder of a predictor, or files in it have changed since they were saved.
         """
         if epoch is not None:
             return cls(*load_checkpoint(prefix, epoch), **options)
@@ -326,8 +326,8 @@ class Predictor:
         """Return the outputs, in the order of `symbol.list_outputs()`. inputs: an array for every name in `inputs`.
         key: a PRNG key, where the network draws random numbers all the same. others: refused.
 
-        Raises LoweringError for inputs that are missing or unknown, CallError for what is no array of numbers,
-        InferenceError for shapes that do not fit.
+        Raises LoweringError for inputs that are missing or unknown, CallError for anything that is not an array of
+        numbers, InferenceError for shapes that do not fit.
         """
         if others or not (key is None or is_key(key)):
             raise PREDICT.refusal((*(() if key is None else (key,)), *others), inputs)

@@ -95,7 +95,7 @@ def export_program(
         SymbolValueError: options exclude each other.
         InferenceError: shapes do not fit the network.
         MissingExtraError: the package flatbuffers is not installed.
-        FileError: the path is no place for a file.
+        FileError: no file can be written to the path.
         OSError: a file cannot be written.
     """
     refuse_export(require_symbol(symbol, "export_program"))

@@ -110,7 +110,7 @@ def _onto(value: Any, sharding: NamedSharding) -> jax.Array:
 
 def chosen_mesh(mesh: Any) -> Any:
     """Return the mesh given, else the one that `jax.set_mesh` has set, with auto axes; None where there is neither.
-    Raises CallError for what is no mesh."""
+    Raises CallError for anything that is not a mesh."""
     if mesh is None:
         mesh = jax.sharding.get_mesh()
         return None if mesh.empty else auto_mesh(mesh)

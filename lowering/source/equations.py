@@ -175,7 +175,7 @@ def _inlined(jaxpr: Any, arguments: Sequence[Atom]) -> list[Atom]:
     atoms: dict[Any, Atom] = dict(zip((*jaxpr.constvars, *jaxpr.invars), arguments, strict=True))
 
     def read(atom: Any) -> Atom:
-        if not hasattr(atom, "val"):  # it is no literal
+        if not hasattr(atom, "val"):  # it is not a literal
             return atoms[atom]
         aval: Any = atom.aval
         return _constant(np.asarray(atom.val, aval.dtype))

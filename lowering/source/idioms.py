@@ -100,7 +100,7 @@ def _put_idioms(body: Body) -> None:
     read = set(results)
     for equation in reversed(body.equations()):
         outputs = set(map(id, equation.outputs))
-        # The larger of an array and a number inside a formula is no activation.
+        # The larger of an array and a number inside a formula is not an activation.
         is_inside = (
             equation.name == "max" and not outputs & results and isinstance(repeated(equation.inputs[1]), KnownArray)
         )

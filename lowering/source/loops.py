@@ -14,7 +14,7 @@ from lowering.source.expressions import MANY
 from lowering.source.names import Names
 
 _FEW_TURNS = 2
-"""Equal steps in a row up to which they are no loop."""
+"""The most equal steps in a row that are not made a loop."""
 
 _LONGEST = 150
 """Calls that a step may have."""
@@ -158,7 +158,7 @@ def _loop(
     that stand for those of all turns: made in the step, the same in all turns, carried, or an element of a list."""
     period, end = len(turns[0]), begin + len(turns) * len(turns[0])
     if any(call.template == "\ue000i0\ue001" for call in turns[0]):
-        return None  # another name for an array is no step
+        return None  # another name for an array is not a step
     made = {row[0]: row for row in zip(*([s for call in turn for s in call.outputs] for turn in turns), strict=True)}
     makers = [{row[k]: first for first, row in made.items()} for k in range(len(turns))]
     loop, after = Loop(f"loop {next(_FRESH)}", (), (), (), (), turns[-1][-1].name), set[int]()

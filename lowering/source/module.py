@@ -160,7 +160,7 @@ class _Module:
         }
 
     def _custom(self, group: Sequence[NodeCode]) -> dict[int, list[PrintedCall]]:
-        """Define the function of nodes whose gradient is no derivative, with this gradient; return their calls."""
+        """Define the function of nodes whose gradient is not a derivative, with this gradient; return their calls."""
         first, names = group[0], Names(RESERVED, self._globals)
         name, arrays = self._node_name(first), [names.new(text) for text in first.arrays]
         inner = [marker(INPUT, i) for i in range(len(arrays))]

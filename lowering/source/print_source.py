@@ -61,11 +61,11 @@ def to_source(
             Training heads become the values that they compute where the labels are not among the inputs.
         dtypes: dtypes of inputs by name; float32 for the others.
         wrt: names of arguments: print the program of MXGradient, which returns the outputs and these gradients, in
-            training; a head that is no loss has its gradient as an input.
+            training; a head that is not a loss has its gradient as an input.
 
     Raises:
         LoweringError: a node cannot be printed; the message names it, the reason and the way out.
-        SymbolValueError: a name in `shapes` is no argument of the network.
+        SymbolValueError: a name in `shapes` is not an argument of the network.
         InferenceError: shapes do not fit the network.
     """
     network = require_symbol(symbol, "to_source")

@@ -63,7 +63,7 @@ class Traced:
     results: Sequence[int]
     avals: Mapping[int, jax.ShapeDtypeStruct]
     head_grads: list[str]
-    """Names of the variables that are gradients of outputs, which are no losses."""
+    """Names of the variables that are gradients of outputs, which are not losses."""
 
 
 def traced(symbol: Symbol, variables: Avals, wrt: Sequence[str] | None = None) -> Traced:
@@ -150,7 +150,7 @@ class _Tracer:
         step = steps[0]
         node = self._index.nodes[step.nid].source
         if step.rule.python:
-            raise refusal(node, "it is a user's Python, which is no JAX program")
+            raise refusal(node, "it is a user's Python, which is not a JAX program")
         outputs = tuple(slot for slot in step.outputs if slot in read)
         places = [step.outputs.index(slot) for slot in outputs]
         inputs = [self._avals[slot] for slot in step.inputs]

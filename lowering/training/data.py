@@ -70,7 +70,7 @@ class Batches:
                 "These arrays cannot be cut into batches", expected="arrays of the same length", got=lengths, fix=fix
             )
         if last not in ("drop", "pad", "keep"):
-            raise TrainingError("Unknown last", expected="'drop', 'pad' or 'keep'", got=repr(last))
+            raise TrainingError("Wrong value of last", expected="'drop', 'pad' or 'keep'", got=repr(last))
         if seed < 0:
             raise TrainingError("Wrong seed", param="seed", expected="a whole number from 0 on", got=seed)
         self.num_rows = next(iter(self.arrays.values())).shape[0]
@@ -86,7 +86,8 @@ class Batches:
             self.shard = self._checked_shard(self.shard)
 
     def _checked_shard(self, shard: Any) -> tuple[int, int]:
-        """Return (index, count). Raises TrainingError for what is no part, and for batches that have no equal parts."""
+        """Return (index, count). Raises TrainingError for anything that is not a part, and for batches that have no
+        equal parts."""
         try:
             index, count = map(whole_number, shard)
         except (TypeError, ValueError):

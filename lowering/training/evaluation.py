@@ -130,7 +130,7 @@ class Evaluation:
         return [np.concatenate([np.asarray(part) for part in parts]) for parts in zip(*outputs_of_batches, strict=True)]
 
     def _rows(self, batch: dict[str, Any]) -> int:
-        """Return the number of rows of a batch. Raises TrainingError for a batch of what are no arrays."""
+        """Return the number of rows of a batch. Raises TrainingError for a batch of anything that is not an array."""
         shape = next((np.shape(value) for value in batch.values()), ())
         if not shape:
             got = ", ".join(f"{name} {type(value).__name__}" for name, value in batch.items()) or "nothing"

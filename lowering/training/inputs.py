@@ -128,7 +128,9 @@ def find_inputs(symbol: Symbol, data_names: Sequence[str], label_names: Sequence
         refuse_unknown(TrainingError, f"{what} names", names, arguments, "arguments", fix)
     both = [name for name in data if name in labels]
     if both or not data:
-        raise TrainingError(f"Inputs cannot be both data and labels: {listed(both)}." if both else "No data_names.")
+        raise TrainingError(
+            f"Inputs cannot be both data and labels: {listed(both)}." if both else "data_names is empty."
+        )
     inferred, _, _ = symbol.infer_type_partial()
     dtypes = dict(zip(arguments, inferred, strict=True))
     return Inputs(data, labels, {name: dtypes[name] or np.float32 for name in (*data, *labels)})

@@ -92,7 +92,7 @@ def make_metrics(metrics: Any) -> list[Metric]:
         metrics: one argument of `make_metric`, an iterable of them, or None for no metric.
 
     Raises:
-        TrainingError: an element is no metric.
+        TrainingError: an element is not a metric.
     """
     if metrics is None:
         return []
@@ -201,7 +201,7 @@ def cross_entropy(eps: float = 1e-12, name: str = "cross-entropy") -> Metric:
     """Return the metric that measures the mean of -log(p + eps), where p is the probability of the label.
 
     The label is (n,), the output (n, classes). Negative labels count from the last class, as NumPy's indices do.
-    `result` raises LabelError, an IndexError, if a label was no class.
+    `result` raises LabelError, an IndexError, if a label was not a class.
 
     Args:
         eps: the number added to probabilities.
@@ -237,7 +237,7 @@ def nll_loss(eps: float = 1e-12) -> Metric:
 def perplexity(ignore_label: int | None = None, axis: int = -1) -> Metric:
     """Return the metric that measures the exponential of the mean of -log p, where p is the probability of the label.
 
-    A label that is no class counts as the nearest one.
+    A label that is not a class counts as the nearest one.
 
     Args:
         ignore_label: the label that does not count; None to count all.

@@ -152,7 +152,7 @@ class Trainer:
         parameters = [name for name in symbol.list_arguments() if name not in self.inputs.names]
         self.wrt = parameters if wrt is None else [wrt] if isinstance(wrt, str) else list(wrt)
         refuse_unknown(TrainingError, "Cannot train", self.wrt, parameters, "parameters")
-        refuse_untrainable(symbol, self.wrt, "wrt=[…] trains the others alone.")
+        refuse_untrainable(symbol, self.wrt, "wrt=[…] trains only the others.")
         self.initializer = initializer
         self.optimizer = make_optimizer(optimizer, optimizer_params, symbol, self.wrt)
         self.state: TrainState | None = None

@@ -162,11 +162,11 @@ def _reasons(report: _Report) -> list[str]:
         least = f"steps down to {min(steps):.0e} agree"
         lines.append(f"In {rows} the usual finite differences cross a kink, or a bend as sharp; {least}.")
     if report.moved:
-        lines.append("Compared a little beside the point, off its kinks: each argument moved by 0.001 of its range.")
+        lines.append("Compared at a nearby point without kinks: each argument was moved by 0.001 of its range.")
     if report.trusted:
-        lines.append("There our own gradient counts, which finite differences do not see; all else is compared.")
+        lines.append("There our own gradient is used, which finite differences cannot see; the rest is compared.")
     if not report.ok and not nodes:
-        lines.append("No operator's gradient differs by itself: what differs is how they are put together.")
+        lines.append("No single operator's gradient differs: the error arises where gradients are combined.")
     return lines
 
 

@@ -36,7 +36,7 @@ def current_platform(mesh: Any = None) -> str:
 def device_of(platform: str | None) -> Any:
     """Return the first `jax.Device` of a platform; of None, JAX's default device.
 
-    Raises SymbolValueError for a word that is no platform, and where there is no such device.
+    Raises SymbolValueError for a word that is not a platform, and where there is no such device.
     """
     require_platform(platform)
     device = _default_device()

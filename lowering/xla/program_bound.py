@@ -133,14 +133,14 @@ def limit_programs(size: int | str | None = None) -> int:
 
     Raises:
         CallError: the size is below 1 byte, or neither a whole number nor text.
-        SymbolValueError: the text is no size.
+        SymbolValueError: the text is not a size.
     """
     if size is not None:
         if isinstance(size, bool) or not isinstance(size, int | str):
-            raise CallError("No size of memory", expected='bytes, or text such as "4G"', got=f"{size!r:.40}")
+            raise CallError("This is not a size of memory", expected='bytes, or text such as "4G"', got=f"{size!r:.40}")
         limit = parse_size(size)
         if limit < 1:
-            raise CallError("Programs need memory", expected="a size from 1 byte on", got=f"{size!r:.40}")
+            raise CallError("The size of memory is too small", expected="a size from 1 byte on", got=f"{size!r:.40}")
         _bound.limit = limit
         _bound.grow(0)
     return _bound.limit

@@ -60,7 +60,7 @@ def check(
         ParamsFormatError: the file of arrays is malformed.
         OSError: a file cannot be read.
         SymbolValueError: `shapes` or `dtypes` has a name that no variable has.
-        SymbolTypeError: `symbol` is no model, or a value is no shape.
+        SymbolTypeError: `symbol` is not a model, or a value is not a shape.
     """
     model = read_model(symbol)
     findings = Findings()
@@ -144,9 +144,9 @@ def _check_nodes(model: TolerantModel, target: Target, findings: Findings) -> in
                 "data-dependent shape",
                 "warning",
                 name,
-                "The shape of its result depends on values, so the network runs as several programs, and in no jax.jit",
+                "The shape of its result depends on values, so the network runs as several programs, not in jax.jit",
                 op=op.name,
-                fix="Multiply by the mask instead, where one program has to hold the network.",
+                fix="For one program multiply by the mask instead.",
             )
         if op in FDequantized:
             findings.add(
@@ -162,7 +162,7 @@ def _check_nodes(model: TolerantModel, target: Target, findings: Findings) -> in
                     "bad parameter",
                     "warning",
                     name,
-                    "It has one end of a calibrated range, which counts for nothing, as in MXNet: each run takes the "
+                    "It has only one end of a calibrated range, which is ignored, as in MXNet: each run takes the "
                     "range of its own data",
                     op=op.name,
                     fix="Write min_calib_range and max_calib_range, or quantise the model of floats again.",
@@ -215,7 +215,8 @@ def _check_difference(node: Node, name: str, op: Op, findings: Findings) -> None
             "random numbers",
             "warning" if always else "note",
             name,
-            f"Draws other numbers than MXNet{'' if always else ', in training only'}: JAX's, of an explicit key",
+            f"Draws different random numbers from MXNet{'' if always else ', in training only'}: JAX's, from an "
+            "explicit key",
             op=op.name,
         )
     if difference is not None:

@@ -21,12 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(name, type=text_of("model"), metavar=name.upper(), help="a MODEL")
     parser.add_argument("--params-a", type=file_path, metavar="FILE", help="parameters of A")
     parser.add_argument("--params-b", type=file_path, metavar="FILE", help="parameters of B")
-    parser.add_argument(
-        "--rtol", type=tolerance, default=0.0, help="relative difference of elements that counts as none"
-    )
-    parser.add_argument(
-        "--atol", type=tolerance, default=0.0, help="absolute difference of elements that counts as none"
-    )
+    parser.add_argument("--rtol", type=tolerance, default=0.0, help="largest relative difference of equal elements")
+    parser.add_argument("--atol", type=tolerance, default=0.0, help="largest absolute difference of equal elements")
     parser.add_argument("--structure", action="store_true", help="compare the networks only, not the arrays")
 
 

@@ -40,10 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     making.add_argument("--resize", type=whole(1, 65535), default=0, help="length of the shorter edge")
     making.add_argument("--center-crop", action="store_true", help="cut images to the square in their middle")
     making.add_argument("--channels", type=int, choices=(1, 3, 4), default=3, help="1: grey, 4: with alpha")
-    making.add_argument("--encoding", choices=(".jpg", ".png"), default=".jpg", help="of images; default .jpg")
-    making.add_argument("--quality", type=whole(1, 100), default=95, help="of JPEGs, or 1 to 9 for PNGs; default 95")
+    making.add_argument(
+        "--encoding", choices=(".jpg", ".png"), default=".jpg", help="format of the images; default .jpg"
+    )
+    making.add_argument(
+        "--quality", type=whole(1, 100), default=95, help="of JPEG, 1 to 100; compression of PNG, 1 to 9; default 95"
+    )
     making.add_argument("--pass-through", action="store_true", help="files as they are, not decoded")
-    making.add_argument("--pack-label", action="store_true", help="all labels of a line, not the first alone")
+    making.add_argument("--pack-label", action="store_true", help="all labels of a line, not only the first")
     making.add_argument("--skip-broken", action="store_true", help="leave out images that cannot be read")
     making.add_argument("--no-shuffle", action="store_true", help="a folder's images in the order of their names")
 
@@ -123,7 +127,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _count(file: RecordFile, i: int, counts: dict[str, Any], decode: bool) -> None:
-    """Read a record. Raises RecordFormatError for one that is damaged, or, with `decode`, is no image."""
+    """Read a record. Raises RecordFormatError for one that is damaged, or, with `decode`, is not an image."""
     record = file[i]
     counts["bytes"] += len(record)
     if decode:

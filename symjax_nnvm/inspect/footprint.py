@@ -127,7 +127,7 @@ def estimate(
 
     Raises:
         InferenceError: shapes or dtypes contradict each other.
-        SymbolTypeError: a value is no shape or no dtype.
+        SymbolTypeError: a value is not a shape or no dtype.
         SymbolValueError: a name is not one of the network's, or a value is out of range.
     """
     graph = infer_shape(Graph(symbol.outputs), shapes=known_shapes(shapes or {}))

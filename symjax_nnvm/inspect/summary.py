@@ -130,7 +130,7 @@ def summarize(
 
     Raises:
         InferenceError: shapes contradict the graph.
-        SymbolTypeError: a value is no shape.
+        SymbolTypeError: a value is not a shape.
     """
     expect_symbol(symbol, "summarize")
     given_shapes = known_shapes(shapes or {})

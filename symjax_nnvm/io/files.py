@@ -57,7 +57,7 @@ def atomic_write(path: StrPath) -> Iterator[BinaryIO]:
     """Yield a file to write bytes to, which becomes `path` when the block ends; if it raises, nothing has changed.
 
     A new file has the mode that `open` would give it; an existing one keeps its own, and its owner where the system
-    allows. Symbolic links are followed. Raises FileError for a target that is no regular file, MissingFolderError,
+    allows. Symbolic links are followed. Raises FileError for a target that is not a regular file, MissingFolderError,
     OSError (PermissionError for a target that is read-only, as `open` does; no space left; …).
     """
     with atomic_writes(path) as (file,):

@@ -1,6 +1,6 @@
 """Kinds of array files: one row each for how such files are named, recognised by first bytes, read and written.
 
-Every loader, `save_arrays`, the command and the error "this is no symbol file" use these rows and nothing else, so a
+Every loader, `save_arrays`, the command and the error "this is not a symbol file" use these rows and nothing else, so a
 new kind of file is one row: `register_format(FileFormat(...))`. The library's own rows are in `mxnet/array_formats.py`.
 """
 
@@ -55,8 +55,8 @@ def register_format(row: FileFormat) -> FileFormat:
 
 
 def format_of_bytes(head: bytes, size: int) -> FileFormat | None:
-    """Return the kind of a file of a size that begins like this; None when it is no array file. The newest row is tried
-    first: it may be a special case of another."""
+    """Return the kind of a file of a size that begins like this; None when it is not an array file. The newest row is
+    tried first: it may be a special case of another."""
     return next((row for row in reversed(FORMATS.values()) if row.sniff(head, size)), None)
 
 

@@ -28,7 +28,7 @@ _KINDS = (
     (b"\x08", "a protocol buffer, perhaps an ONNX model. symjax_nnvm.from_onnx reads those"),
     (b"{", "JSON, probably a symbol. Load it with symbol.load"),
 )
-"""How files begin that are no array files, in lower case, and what they are, with what to do."""
+"""How files begin that are not array files, in lower case, and what they are, with what to do."""
 
 
 def guess_file_type(head: bytes, size: int) -> str | None:
@@ -60,9 +60,9 @@ def symbol_text(data: bytes, path: str | os.PathLike[str]) -> str:
 def require_file(path: str | os.PathLike[str], argument: str = "path") -> None:
     """Raise ModelNotFoundError unless the path exists; the message lists its folder.
 
-    argument: the path's name in the function that was called, for the PathError of what is no path.
+    argument: the path's name in the function that was called, for the PathError of anything that is not a path.
 
-    A text that is no path, because of a NUL character, is refused when it is opened.
+    A text that is not a path, because of a NUL character, is refused when it is opened.
     """
     if "\0" not in path_text(path, argument) and not Path(path).exists():
         raise ModelNotFoundError(f"No such file: {os.fspath(path)}. {similar_files(Path(path))}")

@@ -9,7 +9,7 @@ FORCED = "__force_mirroring__"
 
 
 def is_forced(node: Node) -> bool:
-    """Return whether the attribute forces a copy. Raises GradientError for a text that is no boolean."""
+    """Return whether the attribute forces a copy. Raises GradientError for a text that is not a boolean."""
     text = node.attrs.dict.get(FORCED)
     if text is None:
         return False

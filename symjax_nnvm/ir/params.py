@@ -80,7 +80,7 @@ def param(
     Args:
         default: the default; the parameter is required without one.
         doc: one line of documentation.
-        fix: the way out where a text is no value of it.
+        fix: the way out where a text is not a value of it.
         ge: the lowest value.
         gt: the bound that values lie above.
         le: the highest value.
@@ -433,7 +433,7 @@ class ParamSchema:
         items = tuple(attrs.items())
         try:
             parsed = self._cache.get(items)
-        except TypeError:  # an unhashable value is no text
+        except TypeError:  # an unhashable value is not text
             return self._parse(attrs, op, node)
         if parsed is None:
             parsed = self._parse(attrs, op, node)

@@ -152,7 +152,7 @@ def read_list(data: Any, source: str = "array file") -> Arrays:
     arrays = [_read_record(reader, f"array {i}") for i in range(count)]
     names = list(_read_names(reader, count))
     if names:
-        # An array that was never initialised is no array.
+        # An array that was never initialised is not an array.
         return {name: array for name, array in zip(names, arrays, strict=True) if array is not None}
     return [array for array in arrays if array is not None]
 

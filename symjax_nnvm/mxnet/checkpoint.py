@@ -37,7 +37,7 @@ def load_checkpoint(prefix: str | os.PathLike[str], epoch: SupportsIndex | str) 
     Raises:
         ModelNotFoundError: a file is missing; the message lists the epochs and models there are.
         JSONFormatError: the symbol's file is malformed.
-        ParamsFormatError: the arrays' file is malformed, or `epoch` is no epoch.
+        ParamsFormatError: the arrays' file is malformed, or `epoch` is not an epoch.
         OSError: a file cannot be read.
     """
     symbol = load(symbol_path(prefix_of(prefix)[0]))
@@ -84,8 +84,8 @@ def save_checkpoint(
         aux: auxiliary states by name.
 
     Raises:
-        ParamsFormatError: MXNet cannot load an array's dtype, or `epoch` is no epoch.
-        FileError: the path is no place for a file.
+        ParamsFormatError: MXNet cannot load an array's dtype, or `epoch` is not an epoch.
+        FileError: no file can be written to the path.
         OSError: a file cannot be written.
     """
     if symbol is None:

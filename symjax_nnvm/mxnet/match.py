@@ -70,7 +70,7 @@ class ParamsMatch:
         args: arrays of the symbol's arguments, by name.
         aux: arrays of its auxiliary states, by name.
         sources: the name of each array in the file, by the variable's name.
-        inputs: arguments that are no parameters: data and labels.
+        inputs: arguments that are not parameters: data and labels.
         missing: parameters and auxiliary states without an array.
         surplus: arrays of the file that the symbol does not use.
         misshaped: arrays of the wrong shape.
@@ -141,7 +141,7 @@ def match_params(
         params: arrays by name, as `load_arrays` returns them. Names may be `arg:conv_weight`, `conv_weight`, without a
             Gluon block's prefix (`save_params`), or structural (`0.weight`, `save_parameters`).
         shapes: shapes of the model's inputs, such as `{"data": (1, 3, 224, 224)}`. With them every array's shape is
-            checked, and any other argument that is no label is a parameter. Without them, `roles.py` decides by name
+            checked, and any other argument that is not a label is a parameter. Without them, `roles.py` decides by name
             and use which arguments are parameters.
 
     Raises:

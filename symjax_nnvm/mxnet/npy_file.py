@@ -29,7 +29,7 @@ _ITEM = re.compile(
     r"""|fortran_order['"]\s*:\s*(?P<fortran_order>True|False)"""
     r"""|shape['"]\s*:\s*\((?P<shape>[\dL,\s]{0,2000})\))\s*(?:,|$)"""
 )
-"""One entry and the comma after it. Blanks are followed by what is no blank, so that matching is linear."""
+"""One entry and the comma after it. Blanks are followed by what is not a blank, so that matching is linear."""
 _DIM = re.compile(r"\d{1,19}L?")
 
 

@@ -34,7 +34,7 @@ def load_arrays(fname: str | os.PathLike[str]) -> Arrays:
         ParamsFormatError: the file is malformed or of another kind, which the message names.
         MissingExtraError: the format needs a package that is not installed.
         ModelNotFoundError: there is no such file.
-        FileError: the path is no regular file.
+        FileError: the path is not a regular file.
         OSError: the file cannot be read.
     """
     path = Path(path_text(fname, "fname"))
@@ -74,7 +74,7 @@ def save_arrays(fname: str | os.PathLike[str], arrays: Mapping[str, Any] | Seque
 
     Raises:
         ParamsFormatError: the format cannot hold a dtype or a name, or is one that is only read.
-        FileError: the path is no place for a file.
+        FileError: no file can be written to the path.
         OSError: the file cannot be written.
     """
     if not isinstance(arrays, (Mapping, Sequence)) or isinstance(arrays, (str, bytes)):
@@ -108,7 +108,7 @@ def load_safetensors(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict
     Raises:
         MissingExtraError: the package safetensors is not installed.
         ParamsFormatError: the file is malformed.
-        FileError: the path is no regular file.
+        FileError: the path is not a regular file.
         OSError: the file cannot be read.
     """
     with open_regular(path) as file:
@@ -129,7 +129,7 @@ def save_safetensors(path: str | os.PathLike[str], args: Mapping[str, Any], aux:
 
     Raises:
         ParamsFormatError: a name is in both dicts, or the format cannot hold a dtype or a name.
-        FileError: the path is no place for a file.
+        FileError: no file can be written to the path.
         OSError: the file cannot be written.
     """
     with atomic_write(path) as file:
@@ -148,7 +148,7 @@ def _read(row: FileFormat, file: BinaryIO) -> Any:
 
 
 def _no_array_file(path: Path, head: bytes, size: int) -> ParamsFormatError:
-    """Return the error for a file that is no array file; it names the file's real kind."""
+    """Return the error for a file that is not an array file; it names the file's real kind."""
     if size == 0:
         return ParamsFormatError(f"{path} is empty.")
     kind = guess_file_type(head, size)

@@ -197,7 +197,7 @@ def pack(header: IRHeader | tuple[int, float | np.ndarray, int, int], s: bytes) 
 
     Raises:
         RecordFormatError: a number does not fit into its field.
-        CallError: `header` is no header, or `s` is no bytes.
+        CallError: `header` is not a header, or `s` is not bytes.
     """
     try:
         flag, label, number, number2 = header
@@ -232,7 +232,7 @@ def unpack(s: bytes, where: str = "The record") -> tuple[IRHeader, bytes]:
 
     Raises:
         RecordFormatError: the record is shorter than its header declares.
-        CallError: `s` is no bytes.
+        CallError: `s` is not bytes.
     """
     try:
         memoryview(s)

@@ -37,7 +37,7 @@ def index_line(key: int, offset: int) -> bytes:
 def read_index(path: StrPath, file: PositionedFile) -> tuple[np.ndarray, np.ndarray]:
     """Return the keys (n,) and the bytes (n,) at which their records begin, int64, in the index's order.
 
-    Raises RecordFormatError for what is no index of this file, FileError, OSError.
+    Raises RecordFormatError for anything that is not an index of this file, FileError, OSError.
     """
     size = file.size
     data = read_bounded(path, _LINE * (size // _LEAST_RECORD + 1), "the index of its record file", RecordFormatError)

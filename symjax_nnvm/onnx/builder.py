@@ -218,7 +218,7 @@ class Builder:
             dims.append(0 if is_same and fixed(sizes) is None else fixed(sizes))
         if dims.count(None) == 1 and 0 not in model.shape:
             dims[dims.index(None)] = -1
-        # What is merged of several axes is no size of any tensor: it follows from the others.
+        # What is merged of several axes is not a size of any tensor: it follows from the others.
         target = [
             self._size_from_inputs(model.sizes[i], [tensor]) if dim is None else dim for i, dim in enumerate(dims)
         ]

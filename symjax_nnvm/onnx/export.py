@@ -122,7 +122,7 @@ class _Prepared:
 
     @property
     def inputs(self) -> list[Tensor]:
-        """Return the variables that are no weights."""
+        """Return the variables that are not weights."""
         return [tensor for tensor in self.variables.values() if tensor.value is None]
 
 
@@ -181,7 +181,7 @@ def _refuse_unknown(symbol: Symbol, by_name: Mapping[str, Any]) -> None:
 
 
 def _refuse_missing(net: Symbol, arrays: Arrays, shapes: Mapping[str, Any]) -> None:
-    """A parameter without an array is no input, unless the caller gives its shape."""
+    """A parameter without an array is not an input, unless the caller gives its shape."""
     learned = {node.name for node in learned_variables(net)}
     missing = [name for name in net.list_inputs() if name in learned and name not in arrays and name not in shapes]
     if missing:

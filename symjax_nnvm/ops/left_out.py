@@ -23,7 +23,7 @@ LEFT_OUT: dict[str, str] = {
     "it reads images, outside of graphs; mx.image of lowering.mx does: imdecode, imread, imresize, copyMakeBorder": """
         _cvcopyMakeBorder _cvimdecode _cvimread _cvimresize _imdecode _npi_cvimdecode _npi_cvimread _npi_cvimresize
     """,
-    "MXNet 2 alone has it, for networks that it fused for oneDNN; load the network from before it was fused": """
+    "only MXNet 2 has it, for networks that it fused for oneDNN; load the network from before it was fused": """
         _sg_mkldnn_batch_dot _sg_onednn_batch_dot
     """,
     "it updates sparse arrays, or works in place; use the dense operator": """
@@ -37,8 +37,8 @@ OF_FORKS: dict[str, str] = {
     "register one of your own by this name, before the file is loaded": """
         QActivation QConvolution QConvolution_v1 QFullyConnected _contrib_gradcancel approx_sign det_sign round_ste
     """,
-    "it is an operator of forks of MXNet for depth-wise convolutions; Convolution with num_group= as many as the data "
-    "has channels is the same: write that name in the file": """
+    "it is an operator of forks of MXNet for depth-wise convolutions; Convolution with num_group= the number of "
+    "channels of the data is the same: write that name in the file": """
         ChannelwiseConvolution
     """,
 }

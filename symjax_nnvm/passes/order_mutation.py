@@ -69,7 +69,7 @@ def _dependencies(nodes: list[Node], tracked: set[Node]) -> dict[tuple[Node, int
         mutated = frozenset(() if mutates is None else mutates(node.attrs))
         for slot, (source, _, version) in enumerate(node.inputs):
             if source in tracked:
-                # A write without a version (as in some files) is no event that others could wait for.
+                # A write without a version (as in some files) is not an event that others could wait for.
                 is_read = slot not in mutated or version == 0
                 histories[source].append(_Access(version, is_read, order, node, slot))
     readers: dict[tuple[Node, int], list[Node]] = {}

@@ -258,7 +258,7 @@ class _Planner:
             if i in taken or i in ignored or sid < 0 or storage[out] != BAD_STORAGE or self.ref_count[out] == 0:
                 continue
             block = self.allocator.blocks[sid]
-            # Values of another dtype are no identity, even of the same width: others still read the old ones.
+            # Values of another dtype are not an identity, even of the same width: others still read the old ones.
             identity = identity and self.dtypes[source] == self.dtypes[out]
             if (block.refs == 1 or identity) and self._same_extent(node, i, source, out):
                 taken.add(i)

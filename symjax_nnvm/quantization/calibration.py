@@ -168,7 +168,7 @@ def collect_outputs(
     """
     if not isinstance(batches, Iterable) or isinstance(batches, (str, bytes, Mapping)):
         raise SymbolTypeError(
-            "The calibration data are no batches",
+            "The calibration data must be batches",
             expected="a list or an iterator of batches: dicts by name, tuples, or arrays",
             got=type(batches).__name__,
             fix="One batch is a list of one: [batch].",
@@ -246,7 +246,7 @@ def _checked(
         fits = ends.size == 2 and np.isfinite(ends).all() and ends[0] <= ends[1]
         if not fits or not ends.any():
             raise SymbolValueError(
-                f"The range of {printable(name)} is none"
+                f"{printable(name)} has no valid range"
                 if not fits
                 else f"{printable(name)} is 0 on all calibration data, so it has no range",
                 expected="two finite numbers, the first not greater",

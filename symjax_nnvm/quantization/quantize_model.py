@@ -199,7 +199,7 @@ def _refuse_without_ranges(quantized: Symbol) -> None:
     needing = [node for node in Graph(quantized.outputs).nodes() if TCalibrated.get(node.op) == "output"]
     if needing:
         raise GraphError(
-            f"{plain_list([node.name for node in needing])} cannot do without a calibrated range",
+            f"{plain_list([node.name for node in needing])} need a calibrated range",
             op=needing[0].op,
             fix="mode='naive' or 'entropy' with calibration=[batch, …]; or leave these layers out: "
             f"{leaving_out(map(_float_name, needing))}.",

@@ -154,7 +154,7 @@ def _places(symbol: Symbol) -> dict[Node, HardCodedBatch]:
 
 
 def _dependent_on_data(graph: Symbol) -> Iterator[Node]:
-    """Yield inputs that are no parameters and what they reach; constants and parameters repeated for each sample.
+    """Yield inputs that are not parameters and what they reach; constants and parameters repeated for each sample.
 
     Constants of size 1 that are broadcast anyway fit every batch.
     """

@@ -27,7 +27,7 @@ def dequantized(symbol: Symbol) -> Symbol:
     `Model.dequantized` has arrays, too. A network without such operators is given back as it is.
 
     Raises:
-        SymbolTypeError: `symbol` is no symbol.
+        SymbolTypeError: `symbol` is not a symbol.
         GraphError: an output is a range of an array of integers, or an operator on floats reads one.
     """
     expect_symbol(symbol, "dequantized")

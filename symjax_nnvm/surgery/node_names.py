@@ -39,7 +39,7 @@ def rename(symbol: Symbol, names: Mapping[str, str] | Callable[[str], str]) -> S
 
     Raises:
         SymbolValueError: a name does not exist; the message lists close ones.
-        SymbolTypeError: a new name is no text.
+        SymbolTypeError: a new name is not text.
         ComposeError: two variables, or two operators, would have the same name.
     """
     expect_symbol(symbol, "rename")

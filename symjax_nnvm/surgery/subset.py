@@ -36,7 +36,7 @@ def subset(
 
     Raises:
         ParamsMismatchError: a parameter or auxiliary state has no array and is not new; the message lists close names.
-        SymbolTypeError: `args` or `aux` is no dict.
+        SymbolTypeError: `args` or `aux` is not a dict.
     """
     for what, arrays in (("args", args), ("aux", {} if aux is None else aux)):
         if not isinstance(arrays, Mapping):

@@ -166,7 +166,7 @@ def Embedding(data: Symbol, weight: Symbol | None = None, *, input_dim: int, out
     - input_dim: int ≥ 1, required. number of rows of weight: the size of the vocabulary.
     - output_dim: int ≥ 1, required. length of each row.
     - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. dtype of weight, where nothing else says it.
-    - sparse_grad: boolean, optional, default=False. the gradient of weight is shown as row_sparse: lazy optimisers update its rows alone."""
+    - sparse_grad: boolean, optional, default=False. the gradient of weight is shown as row_sparse: lazy optimisers update only its rows."""
 _npx_embedding = Embedding
 _sparse_Embedding = Embedding
 def Flatten(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -199,7 +199,7 @@ def IdentityAttachKLSparseReg(data: Symbol, moving_avg: Symbol | None = None, sp
     - penalty: float, optional, default=0.00100000005. factor of the penalty's gradient.
     - momentum: float ≥ 0 ≤ 1, optional, default=0.899999976. share of the old value in the moving average."""
 def InstanceNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, eps: float = 0.00100000005, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Every channel of every sample with mean 0 and variance 1, times gamma, plus beta (Ulyanov et al., Instance Normalization, 2016). Takes every floating-point dtype; MXNet takes float32 alone.
+    """Every channel of every sample with mean 0 and variance 1, times gamma, plus beta (Ulyanov et al., Instance Normalization, 2016). Takes every floating-point dtype; MXNet takes only float32.
 
     - eps: float, optional, default=0.00100000005. added to the variance."""
 def L2Normalization(data: Symbol, eps: float = 1.00000001e-10, mode: Literal['channel', 'instance', 'spatial'] = 'instance', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -222,7 +222,7 @@ def LayerNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = N
     - output_mean_var: boolean, optional, default=False. show the outputs `mean` and `std`."""
 _npx_layer_norm = LayerNorm
 def LeakyReLU(data: Symbol, gamma: Symbol | None = None, act_type: Literal['elu', 'gelu', 'leaky', 'prelu', 'rrelu', 'selu'] = 'leaky', slope: float = 0.25, lower_bound: float = 0.125, upper_bound: float = 0.333999991, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """x where x > 0, elsewhere: leaky slope · x, elu slope · (eˣ - 1), prelu gamma · x with a learned gamma for each channel (or one for all, or of the shape of the leading axes of data), rrelu a random slope times x in training and the mean slope otherwise (the output `mask` holds the slopes). selu is a scaled elu, gelu x Φ(x) with the exact normal distribution Φ. gamma's gradient is right wherever prelu stands; inside a network MXNet's can come out multiplied by gamma.
+    """x where x > 0, elsewhere: leaky slope · x, elu slope · (eˣ - 1), prelu gamma · x with a learned gamma for each channel (or one for all, or of the shape of the leading axes of data), rrelu a random slope times x in training and the mean slope otherwise (the output `mask` holds the slopes). selu is a scaled elu, gelu x Φ(x) with the exact normal distribution Φ. gamma's gradient is right in every place; inside a network MXNet's can come out multiplied by gamma.
 
     - act_type: one of 'elu', 'gelu', 'leaky', 'prelu', 'rrelu', 'selu', optional, default='leaky'. the function.
     - slope: float, optional, default=0.25. leaky: factor of x < 0; elu: factor of eˣ - 1.
@@ -261,7 +261,7 @@ def Pooling(data: Symbol, kernel: Sequence[int] | int = (), pool_type: Literal['
     """The maximum, sum, mean or p-norm of every window of the spatial axes. The p-norm is that of signed values: the p-th root of the sum of p-th powers.
 
     - kernel: tuple of int ≥ 1, optional, default=(). window: one, two or three spatial sizes; not used by global_pool.
-    - pool_type: one of 'avg', 'lp', 'max', 'sum', optional, default='max'. what is made of each window.
+    - pool_type: one of 'avg', 'lp', 'max', 'sum', optional, default='max'. what is computed from each window.
     - global_pool: boolean, optional, default=False. one window: all of each channel; kernel, stride and pad are not used.
     - cudnn_off: boolean, optional, default=False. accepted and without effect.
     - pooling_convention: one of 'full', 'same', 'valid', optional, default='valid'. valid: windows inside the padded data; full: also one that sticks out at the end; same: one window each `stride` elements, from the first on.
@@ -275,7 +275,7 @@ def Pooling_v1(data: Symbol, kernel: Sequence[int] | int = (), pool_type: Litera
     """(deprecated; use Pooling) The maximum, sum or mean of every window of two or three spatial axes. Padding counts: as zeros in maxima, as elements in means; so does, in means, elements of a window past the padding. Every element that ties for a maximum receives its gradient.
 
     - kernel: tuple of int ≥ 1, optional, default=(). window: two or three spatial sizes; not used by global_pool.
-    - pool_type: one of 'avg', 'max', 'sum', optional, default='max'. what is made of each window.
+    - pool_type: one of 'avg', 'max', 'sum', optional, default='max'. what is computed from each window.
     - global_pool: boolean, optional, default=False. one window: all of each channel; kernel, stride and pad are not used.
     - pooling_convention: one of 'full', 'valid', optional, default='valid'. valid: windows inside the padded data; full: also one that sticks out at the end.
     - stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
@@ -324,11 +324,11 @@ def SequenceMask(data: Symbol, sequence_length: Symbol | None = None, use_sequen
     """The data, with `value` past the end of each sequence. The identity without use_sequence_length.
 
     - use_sequence_length: boolean, optional, default=False. take the lengths; else every sequence is as long as the axis.
-    - value: float, optional, default=0.0. what stands past the end of a sequence.
+    - value: float, optional, default=0.0. the value of elements past the end of a sequence.
     - axis: int ≥ 0 ≤ 1, optional, default=0. the axis of steps; the other one of the first two is the batch."""
 _npx_sequence_mask = SequenceMask
 def SequenceReverse(data: Symbol, sequence_length: Symbol | None = None, use_sequence_length: bool = False, axis: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Each sequence in reverse order; what stands past its end stays. Lengths past the axis count as its length, where MXNet reads outside the array, and axis may be 1, too.
+    """Each sequence in reverse order; elements past its end stay. Lengths past the axis count as its length, where MXNet reads outside the array, and axis may be 1, too.
 
     - use_sequence_length: boolean, optional, default=False. take the lengths; else every sequence is as long as the axis.
     - axis: int ≥ 0 ≤ 1, optional, default=0. the axis of steps; the other one of the first two is the batch."""
@@ -373,9 +373,9 @@ def UpSampling(*data: Symbol, scale: int, num_filter: int = 0, sample_type: Lite
     """Images (n, c, h, w), `scale` times as high and wide. nearest: every element repeated; of several inputs each comes to the size of the first, and they are joined or added. bilinear: each channel filtered with its own learned weight (c, 1, k, k), k = 2 scale - scale mod 2.
 
     - scale: int ≥ 1, required. factor of height and width.
-    - num_filter: int ≥ 0, optional, default=0. bilinear: the number of channels; 0: theirs.
+    - num_filter: int ≥ 0, optional, default=0. bilinear: the number of channels; 0: that of data.
     - sample_type: one of 'bilinear', 'nearest', required. nearest: repeat; bilinear: filter with `weight`.
-    - multi_input_mode: one of 'concat', 'sum', optional, default='concat'. nearest: what is made of several inputs; concat joins their channels.
+    - multi_input_mode: one of 'concat', 'sum', optional, default='concat'. nearest: how several inputs are combined; concat joins their channels.
     - num_args: int ≥ 1 ≤ 65536, required. nearest: number of inputs, each magnified to the size of the first.
     - workspace: int ≥ 0, optional, default=512. memory limit of cuDNN in MB; accepted and without effect."""
 def _adamw_update(weight: Symbol, grad: Symbol | None = None, mean: Symbol | None = None, var: Symbol | None = None, rescale_grad: Symbol | None = None, *, lr: float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999994e-09, wd: float = 0.0, eta: float, clip_gradient: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -487,13 +487,13 @@ def _contrib_ModulatedDeformableConvolution(data: Symbol, offset: Symbol | None 
     - im2col_step: int ≥ 1, optional, default=64. number of images at a time; accepted and without effect.
     - layout: one of 'NCDHW', 'NCHW', 'NCW' or None, optional, default=None. order of the axes of data; None: channels first."""
 def _contrib_MultiBoxDetection(cls_prob: Symbol, loc_pred: Symbol | None = None, anchor: Symbol | None = None, clip: bool = True, threshold: float = 0.00999999978, background_id: int = 0, nms_threshold: float = 0.5, force_suppress: bool = False, variances: Sequence[float] | float = (0.1, 0.1, 0.2, 0.2), nms_topk: int = -1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """SSD's detections: rows of class (without background), probability, left, top, right, bottom, by descending probability. The class of a row is -1 where it was suppressed or no detection is.
+    """SSD's detections: rows of class (without background), probability, left, top, right, bottom, by descending probability. A row that was suppressed, or holds no detection, has class -1.
 
     - clip: boolean, optional, default=True. clip boxes at the image's border.
     - threshold: float, optional, default=0.00999999978. the least probability of a detection.
     - background_id: int, optional, default=0. accepted and without effect, as on MXNet's CPU: class 0 is the background.
     - nms_threshold: float, optional, default=0.5. a box that overlaps a better one by so much (intersection over union) goes; outside (0, 1]: none goes, and nothing is sorted.
-    - force_suppress: boolean, optional, default=False. a box may also go for one of another class.
+    - force_suppress: boolean, optional, default=False. a box may also be removed for one of another class.
     - variances: tuple of float, optional, default=(0.1, 0.1, 0.2, 0.2). factors of the predictions: centre x and y, width, height.
     - nms_topk: int, optional, default=-1. how many boxes, the best ones, take part; 0 or less: all."""
 _npx_multibox_detection = _contrib_MultiBoxDetection
@@ -521,7 +521,7 @@ def _contrib_MultiProposal(cls_prob: Symbol, bbox_pred: Symbol | None = None, im
 
     - rpn_pre_nms_top_n: int, optional, default=6000. how many boxes, the best ones, take part; 0 or less: all.
     - rpn_post_nms_top_n: int ≥ 1, optional, default=300. number of proposals; where fewer boxes are left they are repeated.
-    - threshold: float, optional, default=0.699999988. a box that overlaps a better one by more (over union) goes.
+    - threshold: float, optional, default=0.699999988. a box that overlaps a better one by more (over union) is removed.
     - rpn_min_size: int, optional, default=16. least width and height before scaling; smaller boxes come last.
     - scales: tuple of float, optional, default=(4.0, 8.0, 16.0, 32.0). anchors' sizes, relative to feature_stride.
     - ratios: tuple of float > 0, optional, default=(0.5, 1.0, 2.0). anchors' heights over widths.
@@ -540,7 +540,7 @@ def _contrib_Proposal(cls_prob: Symbol, bbox_pred: Symbol | None = None, im_info
 
     - rpn_pre_nms_top_n: int, optional, default=6000. how many boxes, the best ones, take part; 0 or less: all.
     - rpn_post_nms_top_n: int ≥ 1, optional, default=300. number of proposals; where fewer boxes are left they are repeated.
-    - threshold: float, optional, default=0.699999988. a box that overlaps a better one by more (over union) goes.
+    - threshold: float, optional, default=0.699999988. a box that overlaps a better one by more (over union) is removed.
     - rpn_min_size: int, optional, default=16. least width and height before scaling; smaller boxes come last.
     - scales: tuple of float, optional, default=(4.0, 8.0, 16.0, 32.0). anchors' sizes, relative to feature_stride.
     - ratios: tuple of float > 0, optional, default=(0.5, 1.0, 2.0). anchors' heights over widths.
@@ -579,7 +579,7 @@ def _contrib_SyncBatchNorm(data: Symbol, gamma: Symbol | None = None, beta: Symb
     - ndev: int, optional, default=1. number of devices; accepted and without effect.
     - key: string, required. name that the devices meet under; without effect."""
 def _contrib_allclose(a: Symbol, b: Symbol | None = None, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """1 when |a - b| ≤ atol + rtol·|b| everywhere, else 0: an array without axes, of dtype uint8. Anything finite is close to an infinite b, as in MXNet. Unlike MXNet's, which reads outside, it wants equal shapes.
+    """1 when |a - b| ≤ atol + rtol·|b| everywhere, else 0: an array without axes, of dtype uint8. Anything finite is close to an infinite b, as in MXNet. Unlike MXNet's, which reads outside, it requires equal shapes.
 
     - rtol: float, optional, default=1e-05. bound on the difference, relative to |b|.
     - atol: float, optional, default=1e-08. bound on the difference, added to the relative one.
@@ -622,14 +622,14 @@ def _contrib_box_iou(lhs: Symbol, rhs: Symbol | None = None, format: Literal['ce
 def _contrib_box_nms(data: Symbol, overlap_thresh: float = 0.5, valid_thresh: float = 0.0, topk: int = -1, coord_start: int = 2, score_index: int = 1, id_index: int = -1, background_id: int = -1, force_suppress: bool = False, in_format: Literal['center', 'corner'] = 'corner', out_format: Literal['center', 'corner'] = 'corner', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Non-maximum suppression: rows of data by descending score (ties in the order of data), without those that overlap a better one; the rest of the output is -1. A head gradient goes to the row that was kept, as it is: a conversion from one format to the other is disregarded, as in MXNet. Boxes that begin left of 0 are converted, too, where MXNet leaves them in the format they came in.
 
-    - overlap_thresh: float, optional, default=0.5. a box that overlaps a better one by more (intersection over union) goes.
+    - overlap_thresh: float, optional, default=0.5. a box that overlaps a better one more (intersection over union) is removed.
     - valid_thresh: float, optional, default=0.0. only boxes with a higher score take part.
     - topk: int, optional, default=-1. how many boxes, the best ones, take part; negative: all; 0: the data, unchanged.
     - coord_start: int ≥ 0, optional, default=2. where in a row the four coordinates begin.
     - score_index: int ≥ 0, optional, default=1. where in a row the score is.
     - id_index: int, optional, default=-1. where in a row the class is; negative: boxes have none.
     - background_id: int, optional, default=-1. boxes of this class take no part, where rows have classes.
-    - force_suppress: boolean, optional, default=False. a box may also go for one of another class.
+    - force_suppress: boolean, optional, default=False. a box may also be removed for one of another class.
     - in_format: one of 'center', 'corner', optional, default='corner'. how a box of data is written.
     - out_format: one of 'center', 'corner', optional, default='corner'. how a box of the output is written."""
 _contrib_box_non_maximum_suppression = _contrib_box_nms
@@ -723,7 +723,7 @@ def _contrib_quantized_batch_norm(data: Symbol, gamma: Symbol | None = None, bet
     - min_calib_range: float or None, optional, default=None. for quantisation; accepted and without effect.
     - max_calib_range: float or None, optional, default=None. for quantisation; accepted and without effect."""
 def _contrib_quantized_concat(*data: Symbol, num_args: int | None = None, dim: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Join arrays of 8-bit integers along an axis, in the range that holds all of theirs and 0; int8 where one is.
+    """Join arrays of 8-bit integers along an axis, in the range that holds all their ranges and 0; int8 if any is.
 
     - num_args: int ≥ 1 ≤ 65536, required. number of inputs.
     - dim: int ≥ -64 ≤ 64, optional, default=1. the axis to join along; negative counts from the end."""
@@ -758,7 +758,7 @@ def _contrib_quantized_embedding(data: Symbol, weight: Symbol | None = None, min
     - input_dim: int ≥ 1, required. number of rows of weight: the size of the vocabulary.
     - output_dim: int ≥ 1, required. length of each row.
     - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. dtype of weight, where nothing else says it.
-    - sparse_grad: boolean, optional, default=False. the gradient of weight is shown as row_sparse: lazy optimisers update its rows alone."""
+    - sparse_grad: boolean, optional, default=False. the gradient of weight is shown as row_sparse: lazy optimisers update only its rows."""
 def _contrib_quantized_flatten(data: Symbol, min_data: Symbol | None = None, max_data: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Collapse all axes but the first of 8-bit integers: (n, …) → (n, d), in their range."""
 def _contrib_quantized_fully_connected(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, min_data: Symbol | None = None, max_data: Symbol | None = None, min_weight: Symbol | None = None, max_weight: Symbol | None = None, min_bias: Symbol | None = None, max_bias: Symbol | None = None, *, num_hidden: int, no_bias: bool = False, flatten: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -771,7 +771,7 @@ def _contrib_quantized_pooling(data: Symbol, min_data: Symbol | None = None, max
     """The maximum or mean of every window of 8-bit integers, in their range. A mean is rounded to the nearest.
 
     - kernel: tuple of int ≥ 1, optional, default=(). window: one, two or three spatial sizes; not used by global_pool.
-    - pool_type: one of 'avg', 'lp', 'max', 'sum', optional, default='max'. what is made of each window.
+    - pool_type: one of 'avg', 'lp', 'max', 'sum', optional, default='max'. what is computed from each window.
     - global_pool: boolean, optional, default=False. one window: all of each channel; kernel, stride and pad are not used.
     - cudnn_off: boolean, optional, default=False. accepted and without effect.
     - pooling_convention: one of 'full', 'same', 'valid', optional, default='valid'. valid: windows inside the padded data; full: also one that sticks out at the end; same: one window each `stride` elements, from the first on.
@@ -925,10 +925,10 @@ _npx__image_random_brightness = _image_random_brightness
 def _image_random_color_jitter(data: Symbol, brightness: float, contrast: float, saturation: float, hue: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """An image (h, w, c) with brightness, contrast, saturation and hue changed, in any order. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
 
-    - brightness: float, required. the factor of brightness is at most so far from 1; none is drawn for 0 or less.
+    - brightness: float, required. the largest distance of the factor of brightness from 1; 0 or less: none.
     - contrast: float, required. the same of contrast.
     - saturation: float, required. the same of saturation.
-    - hue: float, required. hue turns by at most so much of the circle, to either side; not at all for 0 or less."""
+    - hue: float, required. the largest turn of the hue to either side, a share of the circle; 0 or less: none."""
 _npx__image_random_color_jitter = _image_random_color_jitter
 def _image_random_contrast(data: Symbol, min_factor: float, max_factor: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """An image (h, w, c) with the distance of each value from the mean grey times a factor. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
@@ -937,10 +937,10 @@ def _image_random_contrast(data: Symbol, min_factor: float, max_factor: float, n
     - max_factor: float ≥ 0, required. largest factor."""
 _npx__image_random_contrast = _image_random_contrast
 def _image_random_flip_left_right(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """An image (h, w, c) of 1 channel or 3, one time in two with left and right exchanged. Its gradient is that of an image that stayed as it was, as in MXNet."""
+    """An image (h, w, c) of 1 channel or 3, with left and right exchanged with probability 1/2. Its gradient is that of an image that stayed as it was, as in MXNet."""
 _npx__image_random_flip_left_right = _image_random_flip_left_right
 def _image_random_flip_top_bottom(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """An image (h, w, c) of 1 channel or 3, one time in two with top and bottom exchanged. Its gradient is that of an image that stayed as it was, as in MXNet."""
+    """An image (h, w, c) of 1 channel or 3, with top and bottom exchanged with probability 1/2. Its gradient is that of an image that stayed as it was, as in MXNet."""
 _npx__image_random_flip_top_bottom = _image_random_flip_top_bottom
 def _image_random_hue(data: Symbol, min_factor: float, max_factor: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """An image (h, w, c) with hue, between lightness and saturation, turned by a part of the circle. Whole numbers are cut off, bytes at 0 and 255, too. The gradient is that of an image that stayed as it was, as in MXNet.
@@ -1064,15 +1064,15 @@ def _linalg_trmm(A: Symbol, B: Symbol | None = None, transpose: bool = False, ri
     """α A B, or α B A, with a triangular matrix A, for matrices or batches of them (BLAS trmm). Of A one triangle is read, and its gradient has that one only.
 
     - transpose: boolean, optional, default=False. use Aᵀ instead of A.
-    - rightside: boolean, optional, default=False. A stands to the right of B.
+    - rightside: boolean, optional, default=False. A is to the right of B.
     - lower: boolean, optional, default=True. A is the lower triangle of the matrix given; else the upper one.
     - alpha: float, optional, default=1.0. factor of the result."""
 linalg_trmm = _linalg_trmm
 def _linalg_trsm(A: Symbol, B: Symbol | None = None, transpose: bool = False, rightside: bool = False, lower: bool = True, alpha: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """The X with A X = α B, or X A = α B, for a triangular matrix A, for matrices or batches of them (BLAS trsm). Of A one triangle is read, and its gradient has that one only.
+    """The X with A X = α B, or X A = α B, for a triangular matrix A, for matrices or batches of them (BLAS trsm). Only one triangle of A is read, and its gradient has only that one.
 
     - transpose: boolean, optional, default=False. use Aᵀ instead of A.
-    - rightside: boolean, optional, default=False. A stands to the right of B.
+    - rightside: boolean, optional, default=False. A is to the right of B.
     - lower: boolean, optional, default=True. A is the lower triangle of the matrix given; else the upper one.
     - alpha: float, optional, default=1.0. factor of the result."""
 linalg_trsm = _linalg_trsm
@@ -1304,7 +1304,7 @@ def _np_moveaxis(a: Symbol, source: Sequence[int] | int, destination: Sequence[i
     """Put some axes in other places; the others keep their order.
 
     - source: tuple of int ≥ -64 ≤ 64, required. axes of data.
-    - destination: tuple of int ≥ -64 ≤ 64, required. where each of them stands in the result; the others keep their order."""
+    - destination: tuple of int ≥ -64 ≤ 64, required. the place of each of them in the result; the others keep their order."""
 def _np_prod(a: Symbol, axis: Sequence[int] | int | None = None, dtype: _DType | None = None, keepdims: bool = False, initial: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Product over axes, of no elements 1, where MXNet has 0. Its gradient is NaN at elements that are 0.
 
@@ -1394,7 +1394,7 @@ def _npi_argmin(data: Symbol, axis: int | None = None, keepdims: bool = False, n
     - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to search along; None: all elements in order.
     - keepdims: boolean, optional, default=False. keep the reduced axis, with length 1."""
 def _npi_around(x: Symbol, decimals: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """x to so many decimals; of two as near the one with the even digit. Whole numbers are cut off, towards 0.
+    """x rounded to that many decimals; ties go to the even digit. Whole numbers are cut off, towards 0.
 
     - decimals: int ≥ -400 ≤ 400, optional, default=0. digits after the point; negative ones before it."""
 def _npi_average(a: Symbol, weights: Symbol | None = None, axis: Sequence[int] | int | None = None, returned: bool = False, weighted: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1416,7 +1416,7 @@ def _npi_bincount(data: Symbol, weights: Symbol | None = None, minlength: int = 
     """out[k] is how many elements are k, or the sum of their weights. The length depends on values, and XLA compiles for shapes, so it runs where the data are known: outside jax.jit.
 
     - minlength: int ≥ 0, optional, default=0. the least length of the result.
-    - has_weights: boolean, optional, default=False. whether an input has what each number counts."""
+    - has_weights: boolean, optional, default=False. whether an input has weights."""
 def _npi_bitwise_and(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The bits that both have; of booleans whether both are true, with broadcasting."""
 def _npi_bitwise_and_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1425,7 +1425,7 @@ def _npi_bitwise_and_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = Tr
     - scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
     - is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 def _npi_bitwise_not(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """The bits that x has not; of booleans whether x is false."""
+    """The bits of x inverted; of booleans whether x is false."""
 def _npi_bitwise_or(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The bits that one has; of booleans whether one is true, with broadcasting."""
 def _npi_bitwise_or_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1450,11 +1450,11 @@ def _npi_boolean_mask_assign_scalar(data: Symbol, mask: Symbol | None = None, *,
     """data with one value wherever the mask holds: a copy, where MXNet's works in place only.
 
     - value: float, required. the new value.
-    - start_axis: int ≥ 0 ≤ 64, required. the first axis of data that the mask stands for."""
+    - start_axis: int ≥ 0 ≤ 64, required. the first axis of data that the mask covers."""
 def _npi_boolean_mask_assign_tensor(data: Symbol, mask: Symbol | None = None, value: Symbol | None = None, *, start_axis: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """data with the values, one after the other or the same one, wherever the mask holds: a copy, where MXNet's works in place only.
 
-    - start_axis: int ≥ 0 ≤ 64, required. the first axis of data that the mask stands for."""
+    - start_axis: int ≥ 0 ≤ 64, required. the first axis of data that the mask covers."""
 def _npi_broadcast_to(array: Symbol, shape: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Repeat an array along axes of length 1, and along new ones before it, up to a given shape.
 
@@ -1527,12 +1527,12 @@ def _npi_dstack(*data: Symbol, num_args: int | None = None, dim: int = 1, name: 
     - num_args: int ≥ 1 ≤ 65536, required. number of inputs.
     - dim: int ≥ -64 ≤ 64, optional, default=1. nothing: the operator knows its axis."""
 def _npi_ediff1d(input1: Symbol, input2: Symbol | None = None, input3: Symbol | None = None, to_begin_arr_given: bool = False, to_end_arr_given: bool = False, to_begin_scalar: float | None = None, to_end_scalar: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """x[i + 1] - x[i] of all elements in one line, with what stands before and after them.
+    """x[i + 1] - x[i] of all elements in one line, with values before and after them.
 
-    - to_begin_arr_given: boolean, optional, default=False. whether an input has what stands before the differences.
-    - to_end_arr_given: boolean, optional, default=False. whether an input has what stands after them.
-    - to_begin_scalar: float or None, optional, default=None. a number that stands before them, if no input does.
-    - to_end_scalar: float or None, optional, default=None. a number that stands after them."""
+    - to_begin_arr_given: boolean, optional, default=False. whether an input has values to put before the differences.
+    - to_end_arr_given: boolean, optional, default=False. whether an input has values to put after them.
+    - to_begin_scalar: float or None, optional, default=None. a number to put before them, if no input has values.
+    - to_end_scalar: float or None, optional, default=None. a number to put after them."""
 def _npi_eig(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Eigenvalues and eigenvectors, in columns; complex ones are NaN, where MXNet has an error."""
 def _npi_eigh(A: Symbol, UPLO: Literal['L', 'U'] = 'L', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1550,7 +1550,7 @@ def _npi_einsum(*data: Symbol, num_args: int | None = None, subscripts: str = ''
 
     - num_args: int ≥ 1 ≤ 65536, required. number of operands.
     - subscripts: string, optional, default=''. labels of each operand, and after -> those of the result: ij,jk->ik.
-    - optimize: int, optional, default=0. changes nothing: the order of products is found by itself."""
+    - optimize: int, optional, default=0. ignored: the order of products is chosen automatically."""
 def _npi_equal(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 where lhs = rhs, else 0, with broadcasting."""
 def _npi_equal_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1579,7 +1579,7 @@ def _npi_eye(N: int, M: int | None = None, k: int = 0, ctx: str = '', dtype: _DT
 def _npi_fix(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The next integer towards 0."""
 def _npi_flip(data: Symbol, axis: Sequence[int] | int | None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Turn the order along some axes around.
+    """Reverse the order along some axes.
 
     - axis: tuple of int or None ≥ -64 ≤ 64, required. the axes to reverse; None: all."""
 def _npi_floor(x: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1837,12 +1837,12 @@ def _npi_pareto(input1: Symbol, a: float | None = None, size: Sequence[int] | in
     - size: tuple of int or None ≥ 0, optional, default=None. the shape of the draws; None: that of the parameters.
     - ctx: string, optional, default='cpu'. device of an imperative call; a graph's devices are chosen where it is run."""
 def _npi_percentile(a: Symbol, q: Symbol | None = None, axis: Sequence[int] | int | None = None, interpolation: Literal['higher', 'linear', 'lower', 'midpoint', 'nearest'] = 'linear', keepdims: bool = False, q_scalar: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """The element below which q percent of the others are; halves of nearest go up. As in MXNet it passes no gradient. Percentages in q outside of [0, 100] are the nearest of them, where MXNet has an error.
+    """The q-th percentile; interpolation nearest rounds halves up. As in MXNet it passes no gradient. Percentages in q outside of [0, 100] are the nearest of them, where MXNet has an error.
 
     - axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes along which elements are ordered; None: all.
-    - interpolation: one of 'higher', 'linear', 'lower', 'midpoint', 'nearest', optional, default='linear'. what lies between two elements.
+    - interpolation: one of 'higher', 'linear', 'lower', 'midpoint', 'nearest', optional, default='linear'. how a percentile between two elements is computed.
     - keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
-    - q_scalar: float or None, optional, default=None. the percentage, where it is no input."""
+    - q_scalar: float or None, optional, default=None. the percentage, where it is not an input."""
 def _npi_pinv(A: Symbol, rcond: Symbol | None = None, hermitian: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The pseudo-inverse of each matrix (Moore-Penrose). It has a gradient, unlike in MXNet.
 
@@ -1937,7 +1937,7 @@ def _npi_square(x: Symbol, name: str | None = None, attr: _Attr = None, **attrib
 def _npi_stack(*data: Symbol, axis: int = 0, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Join arrays of one shape along a new axis.
 
-    - axis: int ≥ -64 ≤ 64, optional, default=0. where the new axis stands in the result; negative counts from the end.
+    - axis: int ≥ -64 ≤ 64, optional, default=0. the place of the new axis in the result; negative counts from the end.
     - num_args: int ≥ 1 ≤ 65536, required. number of inputs."""
 def _npi_std(a: Symbol, axis: Sequence[int] | int | None = None, dtype: _DType | None = None, ddof: int = 0, keepdims: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Standard deviation over axes. Its gradient is its derivative, where MXNet's is 0.
@@ -1962,12 +1962,12 @@ def _npi_tanh(x: Symbol, name: str | None = None, attr: _Attr = None, **attribut
 def _npi_tensordot(a: Symbol, b: Symbol | None = None, *, a_axes_summed: Sequence[int] | int, b_axes_summed: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Products summed over pairs of axes.
 
-    - a_axes_summed: tuple of int ≥ -64 ≤ 64, required. axes of a that meet those of b, in this order.
+    - a_axes_summed: tuple of int ≥ -64 ≤ 64, required. axes of a that are summed with those of b, in this order.
     - b_axes_summed: tuple of int ≥ -64 ≤ 64, required. axes of b."""
 def _npi_tensordot_int_axes(a: Symbol, b: Symbol | None = None, *, axes: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Products summed over the last axes of a and the first ones of b.
 
-    - axes: int ≥ 0 ≤ 64, required. how many of the last axes of a meet as many of the first ones of b."""
+    - axes: int ≥ 0 ≤ 64, required. the number of last axes of a that are summed with the first axes of b."""
 def _npi_tensorinv(a: Symbol, ind: int = 2, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The inverse of a, whose first axes are the rows of a matrix and whose others its columns.
 
@@ -2008,7 +2008,7 @@ def _npi_uniform_n(input1: Symbol, input2: Symbol | None = None, *, low: float |
 def _npi_unique(data: Symbol, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The different elements of data, or slices of an axis, in order. How many there are depends on values: it runs where they are known, outside jax.jit.
 
-    - return_index: boolean, optional, default=False. also where each element stands first.
+    - return_index: boolean, optional, default=False. also the index at which each element occurs first.
     - return_inverse: boolean, optional, default=False. also which of the different elements each one is.
     - return_counts: boolean, optional, default=False. also how often each occurs.
     - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis whose slices are compared; None: all elements."""
@@ -2309,7 +2309,7 @@ def _sample_generalized_negative_binomial(mu: Symbol, alpha: Symbol | None = Non
     - dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_generalized_negative_binomial = _sample_generalized_negative_binomial
 def _sample_multinomial(data: Symbol, shape: Sequence[int] | int = (), get_prob: bool = False, dtype: _DType = 'int32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Draws classes by their probabilities, along the last axis of data [s]x[k] → [s]x[t]; with get_prob also the logarithm of each draw's probability, whose gradient is that of REINFORCE. The probabilities of a distribution should add up to 1; where they do not their proportions count, where MXNet draws classes that there are not. A dtype that cannot number the classes is an error, where MXNet gives other classes.
+    """Draws classes by their probabilities, along the last axis of data [s]x[k] → [s]x[t]; with get_prob also the logarithm of each draw's probability, whose gradient is that of REINFORCE. The probabilities of a distribution should add up to 1; otherwise their proportions count, while MXNet draws classes that do not exist. A dtype that cannot number the classes is an error, where MXNet gives other classes.
 
     - shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
     - get_prob: boolean, optional, default=False. a second output: the logarithm of the probability of each draw.
@@ -2405,7 +2405,7 @@ def _sg_mkldnn_selfatt_valatt(queries_keys_values: Symbol, attention: Symbol | N
     - max_calib_range: float or None, optional, default=None. the result's greatest number, if it was calibrated."""
 _sg_onednn_selfatt_valatt = _sg_mkldnn_selfatt_valatt
 def _sharding_constraint(data: Symbol, spec: str, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """The data itself, split over a mesh of devices as `spec` says, where the lowering is given one; its gradient is split likewise.
+    """The data itself, split over a mesh of devices as `spec` says, where the lowering is given one; its gradient is split in the same way.
 
     - spec: string, required. for each axis the axis of the mesh that it is split over: "data, None"."""
 def _shuffle(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -2465,14 +2465,14 @@ def _triangle(data: Symbol, lower: bool = True, offset: int = 0, name: str | Non
     - lower: boolean, optional, default=True. keep what is on and below the diagonal; else what is on and above.
     - offset: int, optional, default=0. the diagonal; positive: above the main one."""
 def _unravel_index(data: Symbol, shape: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Indices of elements, one in each column, from their places in memory, which may stand in an array of any shape; they are taken in order. Places beyond the shape continue along its first axis; fractions are cut off. Of places (a, b, …) the result is (axes, a·b·…); MXNet's is (axes, a), does not hold them, and is overrun.
+    """The indices, one in each column, of the elements at given places in memory. The places are an array of any shape, read in order. Places beyond the shape continue along its first axis; fractions are cut off. Of places (a, b, …) the result is (axes, a·b·…); MXNet's is (axes, a), does not hold them, and is overrun.
 
     - shape: tuple of int or None, optional, default=None. shape of the array that is indexed; its first dimension may be -1, unknown."""
 unravel_index = _unravel_index
 def _values_at_mask(ograd: Symbol, mask: Symbol | None = None, value: Symbol | None = None, *, start_axis: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The elements where the mask holds, in the shape of the values that are put there: the gradient of _npi_boolean_mask_assign_tensor by them.
 
-    - start_axis: int ≥ 0 ≤ 64, required. the first axis of data that the mask stands for."""
+    - start_axis: int ≥ 0 ≤ 64, required. the first axis of data that the mask covers."""
 def _weights_like(weights: Symbol, like: Symbol | None = None, axis: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Weights of an average in the shape of `like`: what its gradient is written with.
 
@@ -2513,7 +2513,7 @@ def adam_update(weight: Symbol, grad: Symbol | None = None, mean: Symbol | None 
     - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
     - rescale_grad: float, optional, default=1.0. factor of the gradient.
     - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-    - lazy_update: boolean, optional, default=True. in mx.nd's sgd_update, sgd_mom_update and adam_update a row_sparse gradient updates its own rows alone."""
+    - lazy_update: boolean, optional, default=True. in mx.nd's sgd_update, sgd_mom_update and adam_update a row_sparse gradient updates only its own rows."""
 _sparse_adam_update = adam_update
 def add_n(*data: Symbol, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The sum of all inputs.
@@ -2532,7 +2532,7 @@ def amp_cast(data: Symbol, dtype: _DType, name: str | None = None, attr: _Attr =
 
     - dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', required. the result's dtype, where data are float32, float16 or bfloat16."""
 def amp_multicast(*data: Symbol, num_outputs: int, cast_narrow: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Arrays of float32, float16 and bfloat16, cast to the widest (or narrowest) of their dtypes; float16 with bfloat16 makes float32. Arrays of any other dtype stay as they are and have no say; MXNet may cast to the dtype of the first array, be it int32.
+    """Arrays of float32, float16 and bfloat16, cast to the widest (or narrowest) of their dtypes; float16 with bfloat16 makes float32. Arrays of any other dtype stay as they are and do not influence it; MXNet may cast to the dtype of the first array, be it int32.
 
     - num_outputs: int ≥ 1 ≤ 65536, required. number of inputs, and of outputs.
     - cast_narrow: boolean, optional, default=False. cast to the narrowest of the dtypes, not to the widest.
@@ -2731,7 +2731,7 @@ _sparse_exp = exp
 def expand_dims(data: Symbol, axis: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Insert an axis of length 1.
 
-    - axis: int ≥ -64 ≤ 64, required. where the new axis stands in the result; negative counts from the end."""
+    - axis: int ≥ -64 ≤ 64, required. the place of the new axis in the result; negative counts from the end."""
 _npi_expand_dims = expand_dims
 def expm1(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """eˣ - 1, precise near 0."""
@@ -2894,7 +2894,7 @@ def mp_sgd_mom_update(weight: Symbol, grad: Symbol | None = None, mom: Symbol | 
     - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
     - rescale_grad: float, optional, default=1.0. factor of the gradient.
     - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-    - lazy_update: boolean, optional, default=True. in mx.nd's sgd_update, sgd_mom_update and adam_update a row_sparse gradient updates its own rows alone."""
+    - lazy_update: boolean, optional, default=True. in mx.nd's sgd_update, sgd_mom_update and adam_update a row_sparse gradient updates only its own rows."""
 def mp_sgd_update(weight: Symbol, grad: Symbol | None = None, weight32: Symbol | None = None, *, lr: float, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent. Of the float32 copy of a half-precision weight.
 
@@ -2902,7 +2902,7 @@ def mp_sgd_update(weight: Symbol, grad: Symbol | None = None, weight32: Symbol |
     - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
     - rescale_grad: float, optional, default=1.0. factor of the gradient.
     - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-    - lazy_update: boolean, optional, default=True. in mx.nd's sgd_update, sgd_mom_update and adam_update a row_sparse gradient updates its own rows alone."""
+    - lazy_update: boolean, optional, default=True. in mx.nd's sgd_update, sgd_mom_update and adam_update a row_sparse gradient updates only its own rows."""
 def multi_all_finite(*data: Symbol, num_arrays: int = 1, init_output: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 if every element of every array is finite, 0 if one is infinite or NaN. Arrays may have different dtypes.
 
@@ -3056,7 +3056,7 @@ _sparse_relu = relu
 def repeat(data: Symbol, repeats: int, axis: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Repeat each element, neighbour by neighbour.
 
-    - repeats: int ≥ 0, required. how often each element appears; 0: there are none, and no axes either but one.
+    - repeats: int ≥ 0, required. how often each element appears; 0: the result is an empty vector.
     - axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to repeat along; None: of the flattened array."""
 _np_repeat = repeat
 def reset_arrays(*data: Symbol, num_arrays: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -3073,7 +3073,7 @@ def reshape_like(lhs: Symbol, rhs: Symbol | None = None, lhs_begin: int | None =
     - rhs_end: int or None ≥ -64 ≤ 64, optional, default=None. the axis of rhs after the last whose shape is taken; default all."""
 _npx_reshape_like = reshape_like
 def reverse(data: Symbol, axis: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Turn the order along some axes around.
+    """Reverse the order along some axes.
 
     - axis: tuple of int ≥ -64 ≤ 64, required. the axes to reverse; one that is named twice is turned back."""
 flip = reverse
@@ -3119,7 +3119,7 @@ def sgd_mom_update(weight: Symbol, grad: Symbol | None = None, mom: Symbol | Non
     - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
     - rescale_grad: float, optional, default=1.0. factor of the gradient.
     - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-    - lazy_update: boolean, optional, default=True. in mx.nd's sgd_update, sgd_mom_update and adam_update a row_sparse gradient updates its own rows alone."""
+    - lazy_update: boolean, optional, default=True. in mx.nd's sgd_update, sgd_mom_update and adam_update a row_sparse gradient updates only its own rows."""
 _sparse_sgd_mom_update = sgd_mom_update
 def sgd_update(weight: Symbol, grad: Symbol | None = None, *, lr: float, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent.
@@ -3128,7 +3128,7 @@ def sgd_update(weight: Symbol, grad: Symbol | None = None, *, lr: float, wd: flo
     - wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
     - rescale_grad: float, optional, default=1.0. factor of the gradient.
     - clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
-    - lazy_update: boolean, optional, default=True. in mx.nd's sgd_update, sgd_mom_update and adam_update a row_sparse gradient updates its own rows alone."""
+    - lazy_update: boolean, optional, default=True. in mx.nd's sgd_update, sgd_mom_update and adam_update a row_sparse gradient updates only its own rows."""
 _sparse_sgd_update = sgd_update
 def shape_array(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The shape of data."""
@@ -3198,7 +3198,7 @@ def softmax(data: Symbol, length: Symbol | None = None, axis: int = -1, temperat
     - use_length: boolean or None, optional, default=False. softmax only: normalise the first `length` elements, 0 for the rest."""
 _npx_softmax = softmax
 def softmax_cross_entropy(data: Symbol, label: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Sum over rows of -log softmax(data)[label]. As in MXNet probabilities below 1e-8 count as 1e-8, which the gradient disregards. The label's gradient is zero. A label that is no class counts as probability 0."""
+    """Sum over rows of -log softmax(data)[label]. As in MXNet probabilities below 1e-8 count as 1e-8, which the gradient disregards. The label's gradient is zero. A label that is not a class counts as probability 0."""
 def softmin(data: Symbol, axis: int = -1, temperature: float | None = None, dtype: _DType | None = None, use_length: bool | None = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The softmax of -data.
 
@@ -3209,7 +3209,7 @@ def softmin(data: Symbol, axis: int = -1, temperature: float | None = None, dtyp
 def softsign(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """x / (1 + |x|)."""
 def sort(data: Symbol, axis: int | None = -1, is_ascend: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Elements in order; equal ones keep theirs, to which the gradient goes (in MXNet in lines of up to 16 values alone). Hidden output: where they were. Unlike MXNet's it has a gradient also when no axis is given, and takes float16. The order of NaN is undefined.
+    """Elements in order; equal elements keep their order, which the gradient follows (in MXNet only in lines of up to 16 values). Hidden output: where they were. Unlike MXNet's it has a gradient also when no axis is given, and takes float16. The order of NaN is undefined.
 
     - axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to order; None: all elements in one line.
     - is_ascend: boolean, optional, default=True. smallest first; else largest first."""
@@ -3231,7 +3231,7 @@ def squeeze(data: Symbol, axis: Sequence[int] | int | None = None, name: str | N
 def stack(*data: Symbol, axis: int = 0, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Join arrays of one shape along a new axis.
 
-    - axis: int ≥ -64 ≤ 64, optional, default=0. where the new axis stands in the result; negative counts from the end.
+    - axis: int ≥ -64 ≤ 64, optional, default=0. the place of the new axis in the result; negative counts from the end.
     - num_args: int ≥ 1 ≤ 65536, required. number of inputs."""
 def sum(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Sum over axes.
@@ -3254,7 +3254,7 @@ def tanh(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes
     """The hyperbolic tangent."""
 _sparse_tanh = tanh
 def tile(data: Symbol, reps: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Repeat the whole array along each axis. Four axes or more are no exception, where MXNet refuses them or returns what is in its memory.
+    """Repeat the whole array along each axis. Four axes or more work too; MXNet refuses them or returns what is in its memory.
 
     - reps: tuple of int ≥ 0, required. how often along each axis, aligned at the last axis."""
 _npi_tile = tile

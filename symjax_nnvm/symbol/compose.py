@@ -195,7 +195,7 @@ def _gather_inputs(
 
 
 def _check_keywords(kwargs: Iterable[str], candidates: Sequence[str], node: Node | None = None) -> None:
-    """Raise NNVM's KeywordArgumentMismatch for the first keyword that is no candidate."""
+    """Raise NNVM's KeywordArgumentMismatch for the first keyword that is not a candidate."""
     for key in kwargs:
         if key not in candidates:
             where = "" if node is None or node.op is None else f" (operator '{node.op.name}')"

@@ -44,7 +44,7 @@ def foreach(
 
     Raises:
         ComposeError: the body does not use some data or state.
-        SymbolTypeError: an element of `data`, of the states or of the body's results is no symbol.
+        SymbolTypeError: an element of `data`, of the states or of the body's results is not a symbol.
     """
     flat_data, data_nesting = _flatten(data, "data of foreach")
     flat_states, state_nesting = _flatten(init_states, "states of foreach")
@@ -98,7 +98,7 @@ def while_loop(
     Raises:
         SymbolValueError: `max_iterations` or `loop_vars` is missing, or a step returns another number of variables.
         ComposeError: the step does not use some loop variable.
-        SymbolTypeError: an element of `loop_vars` or of the functions' results is no symbol.
+        SymbolTypeError: an element of `loop_vars` or of the functions' results is not a symbol.
     """
     if max_iterations is None:
         raise SymbolValueError("max_iterations should be specified")
@@ -149,8 +149,8 @@ def cond(pred: Symbol, then_func: Callable[[], Nested], else_func: Callable[[], 
         name: the beginning of the names in the branches.
 
     Raises:
-        SymbolValueError: `pred` is no single output, or the branches have different numbers of outputs.
-        SymbolTypeError: a branch returns something that is no symbol.
+        SymbolValueError: `pred` is not a single output, or the branches have different numbers of outputs.
+        SymbolTypeError: a branch returns something that is not a symbol.
     """
     if not isinstance(pred, Symbol) or len(pred.outputs) != 1:
         raise SymbolValueError("pred should always be a single output")

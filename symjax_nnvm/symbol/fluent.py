@@ -49,7 +49,7 @@ _XLA = "XLA optimises the whole graph when lowering.compile compiles it; there i
 _INFERRED = "A symbol has no array: symbol.infer_shape(data=…) and infer_type tell what follows from the inputs."
 _ELSEWHERE = {
     **dict.fromkeys(("shape", "dtype", "ndim", "size"), _INFERRED),
-    "grad": "Gradients are had by lowering.grad_fn(symbol), or as a graph by Symbol.gradient.",
+    "grad": "lowering.grad_fn(symbol) computes gradients, and Symbol.gradient returns them as a graph.",
     "data": "A symbol has no array: lowering.to_jax(symbol)(args, aux) computes its values.",
     "T": "Write symbol.transpose().",
 }

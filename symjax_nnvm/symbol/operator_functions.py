@@ -157,7 +157,7 @@ def _not_a_symbol(argument: str, value: object) -> NotASymbolError:
         shown, way = f"a {type(value).__name__} of them", "Pass them one by one: op(*symbols)."
     else:
         shown = f"an array of shape {value.shape}" if array else repr(value)[:80]  # type: ignore[attr-defined]
-        way = "Arrays are given when the graph runs; in the graph stands symbol.Variable(name)."
+        way = "Put symbol.Variable(name) into the graph, and pass the array when the graph runs."
     error = NotASymbolError(f"{argument} must be Symbol instances, but got {shown}. {way}")
     error.argument, error.value = argument, value
     return error

@@ -120,7 +120,7 @@ class AttrScope:
         attrs: the attributes, as text.
 
     Raises:
-        SymbolValueError: a value is no string.
+        SymbolValueError: a value is not a string.
     """
 
     current = _attrs
@@ -134,7 +134,7 @@ class AttrScope:
     def get(self, attr: Mapping[str, str] | None) -> dict[str, str]:
         """Return the scope's attributes together with those in `attr`, which win.
 
-        Raises SymbolTypeError for what is no dict.
+        Raises SymbolTypeError for anything that is not a dict.
         """
         if attr and not isinstance(attr, Mapping):
             raise SymbolTypeError("Wrong attributes", param="attr", expected="a dict", got=f"{attr!r:.80}")

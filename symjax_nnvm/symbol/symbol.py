@@ -79,7 +79,7 @@ class Symbol(Arithmetic, Fluent):
             attrs: the operator's parameters and attributes, as text.
 
         Raises:
-            ParamError: an attribute is no parameter of the operator, or its text cannot be read.
+            ParamError: an attribute is not a parameter of the operator, or its text cannot be read.
         """
         if isinstance(op, NodeAttrs):
             node = Node(op.copy())
@@ -241,7 +241,7 @@ class Symbol(Arithmetic, Fluent):
             The attribute's text; None when the node has no such attribute or the symbol groups several nodes.
 
         Raises:
-            SymbolTypeError: the key is no text.
+            SymbolTypeError: the key is not text.
         """
         if not isinstance(key, str):
             raise SymbolTypeError("Wrong key of an attribute", param="key", expected="a text", got=f"{key!r:.80}")
@@ -401,7 +401,7 @@ class Symbol(Arithmetic, Fluent):
         if not numbers:
             raise SymbolValueError(
                 f'Cannot find output that matches name "{name}"; outputs are {plain_list(self.list_outputs())}. '
-                "Those inside the network are had by symjax_nnvm.cut(symbol, name), or by symbol.get_internals()[name]."
+                "For an output inside the network use symjax_nnvm.cut(symbol, name), or symbol.get_internals()[name]."
             )
         if len(numbers) > 1:
             raise SymbolValueError(f'There are multiple outputs with name "{name}": numbers {numbers}')
@@ -463,7 +463,7 @@ class Symbol(Arithmetic, Fluent):
 
         Raises:
             InferenceError: dtypes contradict each other.
-            SymbolTypeError: a value is no dtype.
+            SymbolTypeError: a value is not a dtype.
         """
         entries, *lists = infer_dtypes(self.outputs, args, kwargs)
         if None in entries:
@@ -484,7 +484,7 @@ class Symbol(Arithmetic, Fluent):
 
         Raises:
             InferenceError: dtypes contradict each other.
-            SymbolTypeError: a value is no dtype.
+            SymbolTypeError: a value is not a dtype.
         """
         _, *lists = infer_dtypes(self.outputs, args, kwargs)
         arguments, outputs, aux = ([numpy_type(dtype) for dtype in dtypes] for dtypes in lists)
@@ -504,7 +504,7 @@ class Symbol(Arithmetic, Fluent):
             fname: the file's path; an existing file is replaced whole, or left as it was when writing fails.
 
         Raises:
-            FileError: the path is no place for a file.
+            FileError: no file can be written to the path.
             OSError: the file cannot be written.
         """
         write_file(path_text(fname, "fname"), self.tojson())
@@ -613,8 +613,8 @@ def load_json(text: str) -> Symbol:
         text: the JSON text of any version of MXNet, or of `Symbol.tojson()`.
 
     Raises:
-        JSONFormatError: the text is no graph.
-        SymbolTypeError: `text` is no string.
+        JSONFormatError: the text is not a graph.
+        SymbolTypeError: `text` is not a string.
     """
     if not isinstance(text, str):
         fix = (
@@ -638,9 +638,9 @@ def load(fname: str | Path) -> Symbol:
         fname: the path of the JSON file.
 
     Raises:
-        JSONFormatError: the file's text is no graph.
+        JSONFormatError: the file's text is not a graph.
         ModelNotFoundError: there is no such file.
-        FileError: the path is no regular file.
+        FileError: the path is not a regular file.
         OSError: the file cannot be read.
     """
     if path_text(fname, "fname").lstrip().startswith("{"):

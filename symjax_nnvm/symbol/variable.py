@@ -39,8 +39,8 @@ def Variable(
         kwargs: further attributes, whose names must have the form `__key__`.
 
     Raises:
-        SymbolTypeError: `name` is no string, `shape` no shape, or `dtype` no dtype.
-        SymbolValueError: a value in `attr` is no string, or a further attribute's name does not have the form
+        SymbolTypeError: `name` is not a string, `shape` is not a shape, or `dtype` is not a dtype.
+        SymbolValueError: a value in `attr` is not a string, or a further attribute's name does not have the form
             `__key__`.
     """
     if not isinstance(name, str):
@@ -115,7 +115,7 @@ def Group(symbols: Iterable[Symbol]) -> Symbol:
         symbols: the symbols, in the order of the outputs.
 
     Raises:
-        SymbolTypeError: the list is empty, or an element is no symbol.
+        SymbolTypeError: the list is empty, or an element is not a symbol.
         NotImplementedForSymbol: `symbols` is one symbol.
     """
     if isinstance(symbols, Symbol):

@@ -98,7 +98,7 @@ def rand_zipfian(true_classes: Symbol, num_sampled: int, range_max: int) -> tupl
         (num_sampled,) float64, is expected among `num_sampled` draws.
 
     Raises:
-        SymbolTypeError: `true_classes` is no symbol.
+        SymbolTypeError: `true_classes` is not a symbol.
     """
     if not isinstance(true_classes, Symbol):
         raise SymbolTypeError(f"true_classes must be a symbol, got {type(true_classes).__name__}")

@@ -336,7 +336,7 @@ def test_report_is_plain_data():
             "severity": "note",
             "nodes": ["drop"],
             "op": "Dropout",
-            "reason": "Draws other numbers than MXNet, in training only: JAX's, of an explicit key",
+            "reason": "Draws different random numbers from MXNet, in training only: JAX's, from an explicit key",
             "fix": None,
         }
     ]

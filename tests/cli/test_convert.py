@@ -73,7 +73,7 @@ def test_the_epoch_may_stand_before_out(net: Path, capsys: pytest.CaptureFixture
     out = net.with_name("source")
     assert main(["convert", str(net), "3", "--to", "jax", str(out), *SHAPE]) == 0
     assert main(["convert", str(net), "3", str(net.with_name("copy")), "--epoch", "3"]) == 0
-    for words, message in ((["7"], "epoch 7"), (["x"], "'x' between MODEL and OUT is no epoch"), (["1"], "behind")):
+    for words, message in ((["7"], "epoch 7"), (["x"], "'x' between MODEL and OUT is not an epoch"), (["1"], "behind")):
         assert main(["convert", str(net), *words, str(out), *["--epoch", "3"] * (words == ["1"])]) == 2
         assert message in capsys.readouterr().err
 

@@ -86,7 +86,7 @@ def test_its_cost_is_counted():
 
 
 def test_check_tells_that_it_draws_and_deviates():
-    assert "Draws other numbers than MXNet, in training only" in str(nn.check(noise()))
+    assert "Draws different random numbers from MXNet, in training only" in str(nn.check(noise()))
     assert "louder" not in str(nn.check(noise()))
     assert "This noise is louder; MXNet's is quiet" in str(nn.check(noise(scale=3.0)))
     assert "random" not in str(nn.check(noise(scale=0.0)))

@@ -58,7 +58,7 @@ _REFUSED: tuple[tuple[str, str], ...] = (
     ("list", r"no lists of them|is not a tensor|elem_type"),
     ("quantised", r"MXNet has no (levels|scales of blocks)"),
     ("shape from values", r"depends on values"),
-    ("no form", r"there is no form for it|writes along no axis|real and imaginary parts"),
+    ("no form", r"there is no form for it|cannot scatter along an axis|real and imaginary parts"),
     ("run time", r"when the file is read|run time decides|at run time"),
 )
 """Reason → what its messages say, the first that fits; any other is "parameter"."""

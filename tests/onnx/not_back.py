@@ -7,7 +7,7 @@ from __future__ import annotations
 
 _EMPTY = "MXNet has no empty arrays"
 _PARTS = "its parts"  # of which some are empty
-_ALONG = "MXNet 1.9.1 writes along no axis"
+_ALONG = "MXNet 1.9.1 cannot scatter along an axis"
 _FOURIER = "ONNX keeps real and imaginary parts in an axis"
 
 NOT_BACK: dict[str, str] = {

@@ -72,7 +72,7 @@ _CELL = "ONNX' LSTM neither projects its output nor clips its cell state"
 _NO_BORDER = "ONNX has no border of the maximum or minimum"
 _SAME_CHANNELS = "ONNX' RoiAlign takes all bins from the same channels"
 _SINGULAR = "ONNX has no factorisation of matrices"
-_SUMS = "its sums are int32 levels of a range that only run time knows"
+_SUMS = "its int32 sums have a range that is known only at run time"
 NO_FORM: dict[str, str] = {
     **dict.fromkeys(
         (

@@ -32,7 +32,7 @@ IMPOSSIBLE: dict[str, tuple[Symbol, dict[str, tuple[int, ...]], tuple[int, ...],
         sym.Concat(X, sym.Variable("y"), dim=1, name="layer"),
         {"x": (2, 3)},
         (2, 2),
-        ("Inputs longer than their union", "expected less than 2 along axis 1", "got 3"),
+        ("The inputs are longer than the result", "expected less than 2 along axis 1", "got 3"),
     ),
     "_rnn_param_concat": (
         sym._rnn_param_concat(X, sym.Variable("y"), sym.Variable("z"), dim=0, name="layer"),

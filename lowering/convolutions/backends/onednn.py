@@ -1,9 +1,9 @@
 """oneDNN's convolutions, which XLA's CPU runs for a custom call: bias, sum and activation in the pass that multiplies.
 
 jaxlib's wheels for x86 hold oneDNN and its caller (`onednn_convolution.cc` of XLA), but XLA itself makes such calls
-only with an option (`xla_cpu_experimental_onednn_custom_call`). So the call is made here. It is no promised interface,
-and some of the code behind it ends the process or waits for ever: each geometry is computed in a child process first
-(`lowering/native/ask.py`), and XLA computes those that are not right there.
+only with an option (`xla_cpu_experimental_onednn_custom_call`). So the call is made here. It is not a promised
+interface, and some of the code behind it ends the process or waits for ever: each geometry is computed in a child
+process first (`lowering/native/ask.py`), and XLA computes those that are not right there.
 
 The weight comes in blocks of filters (`lowering/convolutions/layouts.py`), as oneDNN would otherwise arrange it in
 every call. How long a block is follows from the geometry and the machine, and a trial finds it.

@@ -27,7 +27,7 @@ class XlaOneDnn(Backend):
         return True
 
     def computes(self, direction: Direction, geometry: Geometry) -> bool:
-        """Return whether oneDNN computes a direction. Strided data gradients are no plain convolutions."""
+        """Return whether oneDNN computes a direction. Strided data gradients are not plain convolutions."""
         strided = any(stride > 1 for stride in geometry.stride)
         return not (direction == "data" and strided) and onednn.computes_direction(direction, geometry)
 

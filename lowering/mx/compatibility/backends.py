@@ -13,7 +13,7 @@ class BackendWarning(UserWarning):
 
 
 def ask_for_backend(backend: str) -> None:
-    """Warn of a backend, at the first call with its name. Raises CallError for what is no name."""
+    """Warn of a backend, at the first call with its name. Raises CallError for anything that is not a name."""
     if not isinstance(backend, str):
         raise CallError(
             "backend must be a name", got=repr(backend), fix="hybridize() and bind compile by XLA without one."

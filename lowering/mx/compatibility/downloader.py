@@ -33,7 +33,7 @@ class ChecksumError(FileError, UserWarning):
 
 
 def require_url(url: str) -> str:
-    """Return the URL. Raises CallError for what is no text."""
+    """Return the URL. Raises CallError for anything that is not text."""
     if not isinstance(url, str):
         raise CallError(
             "url must be the address of a file", expected="text", got=f"{url!r:.80} of type {type(url).__name__}"

@@ -57,7 +57,7 @@ def compute_gradient(outputs: Sequence[NDArray]) -> None:
 def grad_and_loss(func: Callable[..., Any], argnum: int | list[int] | None = None) -> Callable[..., Any]:
     """A function that gives (gradients by its arguments, what func gives). argnum: of which arguments; None: all.
 
-    The function raises AssertionError if one of these arguments is no NDArray.
+    The function raises AssertionError if one of these arguments is not an NDArray.
     """
 
     @functools.wraps(func)

@@ -214,7 +214,7 @@ def quantize_net_v2(
         logger: as in `quantize_model`.
 
     Raises:
-        MismatchError: `network` is no HybridBlock.
+        MismatchError: `network` is not a HybridBlock.
         CallError: the block was not called, and there are neither data_shapes nor calib_data.
     """
     if not isinstance(network, HybridBlock):
@@ -295,7 +295,7 @@ def _calibrate(
     if data is None:
         raise CallError("calib_data must be provided", fix="An iterator of batches; or calib_mode='none'.")
     if not isinstance(data, Iterable):
-        raise CallError("calib_data are no batches", got=type(data).__name__, fix="calib_data=[batch, …].")
+        raise CallError("calib_data must be batches", got=type(data).__name__, fix="calib_data=[batch, …].")
     arrays = ({name: np.asarray(value) for name, value in values.items()} for values in (args, aux))
     model = Model(symbol, *arrays)
     count = collect_outputs(model, collector.include_layers, _batches(data, names, most), collector)
@@ -324,7 +324,7 @@ def _arrays_of(batch: Any) -> list[Any]:
     first, *others = batch if isinstance(batch, (list, tuple)) else [batch]
     if not hasattr(first, "shape"):
         raise CallError(
-            "A batch of calib_data is no array",
+            "A batch of calib_data must be an array",
             expected="an array, or a list of them",
             got=type(first).__name__,
             fix="calib_data=[batch, …], a DataLoader or a DataIter.",

@@ -162,7 +162,7 @@ class Block:
         return params
 
     def _warn_of_unregistered(self) -> None:
-        """Warn about blocks in lists and dicts, which are no children."""
+        """Warn about blocks in lists and dicts, which are not children."""
         children = set(self._children.values())
         for name, value in vars(self).items():
             contained = _blocks_in(value) if name != "_children" and isinstance(value, list | tuple | dict) else ()

@@ -11,7 +11,7 @@ _ROW = "{:>20}  {:>42} {:>15}"
 
 
 def print_summary(block: Any, *inputs: Any) -> None:
-    """Run a network, and print a row for each layer that is no container of others in a row.
+    """Run a network, and print a row for each layer that is not a container of others in a row.
 
     Raises MismatchError for a hybridised block.
     """

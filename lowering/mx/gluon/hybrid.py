@@ -342,7 +342,7 @@ class HybridBlock(Block):
             trained = [
                 source.name for is_data, source in self._cached_op_args if not is_data and source.grad_req != "null"
             ]
-            way = "grad_req='null' of these parameters trains the others alone."
+            way = "Set grad_req='null' of these parameters to train only the others."
             refuse_untrainable(self._cached_graph[1], trained, way, self._untrainable)
         inputs = [item for item in flat if item is not None]
         self._cached_op.op_hook = self._op_hook

@@ -24,7 +24,7 @@ _ROW_SPARSE = "1"
 
 
 class SymbolBlock(HybridBlock):
-    """A block that computes symbols; all variables that are no inputs are its parameters, under their own names.
+    """A block that computes symbols; all variables that are not inputs are its parameters, under their own names.
 
     Args:
         outputs: a symbol, or a list of symbols.
@@ -32,7 +32,7 @@ class SymbolBlock(HybridBlock):
         params: a dict whose parameters of these names are used.
 
     Raises:
-        MismatchError: an input is no variable, or a parameter is of row-sparse storage.
+        MismatchError: an input is not a variable, or a parameter is of row-sparse storage.
     """
 
     @checks_flags

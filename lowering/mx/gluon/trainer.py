@@ -181,7 +181,7 @@ class Trainer:
 
         Raises:
             StaleGradientError: there is such a parameter; the error is a UserWarning, too.
-            CountError: `batch_size` is no number above 0; the error is a ValueError, too.
+            CountError: `batch_size` is not a number above 0; the error is a ValueError, too.
         """
         self._rescale(batch_size)
         self._prepare()

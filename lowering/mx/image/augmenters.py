@@ -413,7 +413,7 @@ def colour_augmenters(
     mean: Any,
     std: Any,
 ) -> list[Augmenter]:
-    """The augmenters of colours for these parameters. Raises CallError for a mean or deviation that is no array."""
+    """The augmenters of colours for these parameters. Raises CallError for a mean or deviation that is not an array."""
     chosen: list[Augmenter] = []
     if brightness or contrast or saturation:
         chosen.append(ColorJitterAug(brightness, contrast, saturation))

@@ -72,7 +72,7 @@ class DetBorrowAug(DetAugmenter):
         augmenter: the augmenter.
 
     Raises:
-        CallError: `augmenter` is no Augmenter.
+        CallError: `augmenter` is not an Augmenter.
     """
 
     def __init__(self, augmenter: Augmenter):
@@ -589,7 +589,7 @@ class ImageDetIter(ImageIter):
             verbose: log the new shape.
 
         Raises:
-            CallError: `it` is no ImageDetIter.
+            CallError: `it` is not an ImageDetIter.
         """
         if not isinstance(it, ImageDetIter) or it.label_shape[1] != self.label_shape[1]:
             raise CallError(

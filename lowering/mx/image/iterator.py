@@ -66,9 +66,9 @@ class ImageIter(DataIter):
     Raises:
         CallError: an argument has the wrong type, or there is no source.
         ParamError: an argument has a wrong value.
-        CountError: a number is no whole number in its range.
+        CountError: a number is not a whole number in its range.
         RecordFormatError: the record file, its index or the list is malformed.
-        FileError: a path is no regular file.
+        FileError: a path is not a regular file.
         OSError: a file cannot be read.
         BrokenImageError: an image cannot be decoded; the message names it. The error is a RuntimeError, too.
     """
@@ -280,7 +280,7 @@ class ImageIter(DataIter):
             raise ParamError("This iterator expects inputs to have 3 channels.", got=data_shape)
 
     def check_valid_image(self, data: Sequence[Any]) -> None:
-        """Raise BrokenImageError, a RuntimeError, for a list of what is no image."""
+        """Raise BrokenImageError, a RuntimeError, for a list of anything that is not an image."""
         if len(data[0].shape) == 0:
             raise BrokenImageError("Data shape is wrong")
 

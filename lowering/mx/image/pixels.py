@@ -27,7 +27,7 @@ _BORDERS = ("constant", "edge", "symmetric", "wrap", "reflect")
 """NumPy's names of OpenCV's borders, by their numbers."""
 
 _ISOLATED = 16
-"""OpenCV's flag for borders that ignore pixels around a part of an image: images here are no parts."""
+"""OpenCV's flag for borders that ignore pixels around a part of an image: images here are not parts."""
 
 
 def pixels(image: Any) -> np.ndarray:
@@ -64,7 +64,7 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool | int = 1, out: NDArray | Non
         out: an array to write.
 
     Raises:
-        RecordFormatError: the bytes are no image.
+        RecordFormatError: the bytes are not an image.
         MissingExtraError: neither OpenCV nor Pillow is installed.
         ParamError: an argument has a wrong value.
         CallError: an argument has the wrong type.
@@ -93,7 +93,7 @@ def imread(filename: StrPath, flag: int = 1, to_rgb: bool | int = True, out: NDA
 
     Raises:
         ModelNotFoundError: there is no such file.
-        FileError: the path is no regular file.
+        FileError: the path is not a regular file.
         OSError: the file cannot be read.
     """
     require_file(filename, "filename")

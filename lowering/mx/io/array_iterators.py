@@ -46,7 +46,7 @@ class NDArrayIter(DataIter):
 
     Raises:
         CallError: an argument has the wrong type, or arrays have different lengths.
-        CountError: `batch_size` is no number above 0; the error is a ValueError, too.
+        CountError: `batch_size` is not a number above 0; the error is a ValueError, too.
     """
 
     @checks_flags
@@ -82,7 +82,7 @@ class NDArrayIter(DataIter):
         """Return the number of samples in the first of the data. Raises CallError where another array has fewer."""
         lengths = {name: rows.shape[self._axis] for name, rows in (*self.data, *self.label)}
         if not self.data:
-            raise CallError("No data was given", expected="as many samples in each", got=lengths)
+            raise CallError("No data was given", expected="at least one array", got=lengths)
         samples = self.data[0][1].shape[self._axis]
         problem = "Arrays of an iterator have different numbers of samples"
         if min(lengths.values()) < samples:
@@ -234,8 +234,8 @@ class CSVIter(NDArrayIter, MXDataIter):
         _: further keywords of MXNet's, ignored.
 
     Raises:
-        TrainingError: a file is no table of such samples.
-        FileError: a path is no regular file.
+        TrainingError: a file is not a table of such samples.
+        FileError: a path is not a regular file.
         OSError: a file cannot be read.
         ValueError: a number is out of range.
     """

@@ -87,7 +87,7 @@ class DataBatch:
         provide_label: descriptions of the labels.
 
     Raises:
-        CallError: `data` or `label` is no list.
+        CallError: `data` or `label` is not a list.
     """
 
     def __init__(

@@ -46,7 +46,7 @@ class MNISTIter(MXDataIter):
     Raises:
         TrainingError: a file is none of MNIST's.
         ModelNotFoundError: there is no such file.
-        FileError: a path is no regular file.
+        FileError: a path is not a regular file.
         OSError: a file cannot be read.
     """
 

@@ -60,7 +60,7 @@ class ResizeIter(_WholeBatches):
         reset_internal: let `reset` reset the other iterator, too.
 
     Raises:
-        CountError: `size` is no whole number from 0 on; the error is a ValueError, too.
+        CountError: `size` is not a whole number from 0 on; the error is a ValueError, too.
     """
 
     @checks_flags

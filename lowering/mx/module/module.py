@@ -515,7 +515,7 @@ class Module(BaseModule):
         """Compute the gradients of the latest batch.
 
         Args:
-            out_grads: the gradients of outputs that are no loss heads.
+            out_grads: the gradients of outputs that are not loss heads.
 
         Raises:
             GradientError: a head gradient is missing or has a wrong shape.
@@ -645,7 +645,7 @@ class Module(BaseModule):
             self.logger.warning("optimizer already initialized, ignoring...")
             return
         trained = [name for name in self._param_names if name not in self._fixed_param_names]
-        refuse_untrainable(self._symbol, trained, "Module(…, fixed_param_names=[…]) trains the others alone.")
+        refuse_untrainable(self._symbol, trained, "Module(…, fixed_param_names=[…]) trains only the others.")
         store = create_kvstore(kvstore) if isinstance(kvstore, str) else kvstore or KVStore("local")
         if not isinstance(store, KVStoreBase):
             raise CallError("kvstore must be a name or a KVStore", got=type(kvstore).__name__, fix="kvstore='local'")
@@ -757,7 +757,7 @@ def _by_context(state: Any, rows: Sequence[int]) -> Sequence[Any]:
 
 def _fed(names: Sequence[str], arrays: Any, what: str) -> list[tuple[str, Any]]:
     """Return the arrays of a batch with the names that they were bound by. Raises WrongNameError, a ValueError, for
-    other names, and for values that are no arrays of samples."""
+    other names, and for values that are not arrays of samples."""
     arrays = list(arrays) if isinstance(arrays, list | tuple) else arrays
     if not isinstance(arrays, list) or len(arrays) != len(names):
         count = f"{len(arrays)} arrays" if isinstance(arrays, list) else type(arrays).__name__

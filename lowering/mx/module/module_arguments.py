@@ -92,14 +92,14 @@ def as_groups(group2ctxs: Any) -> dict[str, Any] | None:
 
 
 def as_names(names: Any, param: str) -> list[str]:
-    """Return names as a list; None is none. Raises CallError for what is no list."""
+    """Return names as a list; None is none. Raises CallError for anything that is not a list."""
     if not isinstance(names, Iterable | None):
         raise CallError("Wrong argument", param=param, expected="a list of names", got=f"{names!r:.80}")
     return list(names or ())
 
 
 def as_shares(load_list: Any, contexts: Sequence[Context]) -> list[Any]:
-    """Return how much of a batch each context takes. Raises CallError for what is no list of numbers."""
+    """Return how much of a batch each context takes. Raises CallError for anything that is not a list of numbers."""
     shares = load_list if load_list is not None else [1] * len(contexts)
     if not isinstance(shares, list | tuple) or not all(isinstance(share, Real) for share in shares):
         expected = "a list of numbers, one for each context"
@@ -125,7 +125,8 @@ def check_names(arguments: Sequence[str], names: Sequence[str], what: str, neede
 
 
 def refuse_missing(values: Mapping[str, Any] | None, arrays: Mapping[str, NDArray], what: str) -> None:
-    """Raise TrainingError for values that are missing, CallError for what is no dict; GraphError for wrong integers."""
+    """Raise TrainingError for values that are missing, CallError for anything that is not a dict; GraphError for wrong
+    integers."""
     if not isinstance(values, Mapping | None):
         raise CallError("Wrong argument", param=what, expected="a dict of arrays by name", got=f"{values!r:.80}")
     refuse_wrong_parameters(arrays, values or {})

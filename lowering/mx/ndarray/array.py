@@ -92,7 +92,7 @@ class ReshapeError(InferenceError, ValueError):
     """A shape that an array cannot have. MXNet raises a ValueError."""
 
 
-_DENSE = 'Convert the array: x.tostype("csr") has it.'
+_DENSE = 'Convert the array: x.tostype("csr") has this attribute.'
 _OF_SPARSE_ARRAYS = dict.fromkeys(("indices", "indptr", "data", "asscipy", "check_format"), _DENSE)
 
 
@@ -462,7 +462,8 @@ class NDArray(Arithmetic, Fluent):
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write elements: a number, or an array that broadcasts to the part, as NumPy has it.
 
-        Raises SymbolValueError, a ValueError, where it does not; SymbolTypeError for what is no array of numbers.
+        Raises SymbolValueError, a ValueError, where it does not; SymbolTypeError for anything that is not an array of
+        numbers.
         """
         stored = stored_of(self.cell)
         array = value
@@ -583,7 +584,7 @@ class NDArray(Arithmetic, Fluent):
     def bind(self, *_: Any, **__: Any) -> NoReturn:
         """Refuse: symbols are bound, arrays are not."""
         raise CallError(
-            "An NDArray cannot be bound, because it is no graph.", fix="mx.sym builds graphs: net.bind(mx.cpu(), …)"
+            "An NDArray cannot be bound, because it is not a graph.", fix="mx.sym builds graphs: net.bind(mx.cpu(), …)"
         )
 
     simple_bind = eval = optimize_for = get_backend_symbol = bind
@@ -1026,11 +1027,11 @@ def _not_an_array(error: NotASymbolError, dialect: str) -> NotAnArrayError:
 
 
 _MAKES_ONE = {CLASSIC: "mx.nd.array(value) makes one.", NUMPY: "mx.np.array(value) makes one."}
-"""Dialect → the way out for a value that is no array of it."""
+"""Dialect → the way out for a value that is not an array of it."""
 
 
 def require_arrays(values: Iterable[Any], what: str, dialect: str = CLASSIC) -> None:
-    """Raise NotAnArrayError for a value that is no NDArray. what: what the values are, in words."""
+    """Raise NotAnArrayError for a value that is not an NDArray. what: what the values are, in words."""
     for value in values:
         if not isinstance(value, NDArray):
             fix = _MAKES_ONE[dialect]

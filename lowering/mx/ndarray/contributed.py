@@ -16,7 +16,7 @@ from symjax_nnvm.symbol import function_named
 
 
 def isnan(data: NDArray) -> NDArray:
-    """1 where an element is no number, else 0."""
+    """1 where an element is not a number, else 0."""
     return data != data
 
 

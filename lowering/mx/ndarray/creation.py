@@ -102,7 +102,7 @@ def array(source_array: Any, ctx: ContextLike = None, dtype: DType = None) -> ND
     """An array of anything that is one: an NDArray or a jax.Array in its dtype, all else in float32. Objects and words
     that are numbers are taken as such, and None in a list is NaN.
 
-    Raises CallError, a TypeError, for what is no array.
+    Raises CallError, a TypeError, for anything that is not an array.
     """
     if isinstance(source_array, NDArray):
         context = as_context(ctx)

@@ -1,4 +1,4 @@
-"""Operators whose numbers are no constants of programs, so that calls with other numbers run the same one.
+"""Operators whose numbers are not constants of programs, so that calls with other numbers run the same one.
 
 Where nothing is recorded, rules that can take numbers as arrays (`OfAnyNumber`). Where something is, the numbers become
 inputs (`Form`): a slice becomes `take` of its indices, `clip` a minimum of a maximum, an operator with a scalar that of

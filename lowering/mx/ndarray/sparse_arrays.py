@@ -185,7 +185,7 @@ class RowSparseNDArray(BaseSparseNDArray):
 
 
 def _as_csr(cell: ArrayCell | View | HostCell, context: Context, entry: recording.Entry | None) -> CSRNDArray:
-    """Return an array as csr. Raises CreationError for what is no matrix."""
+    """Return an array as csr. Raises CreationError for anything that is not a matrix."""
     if len(cell.shape) != 2:
         raise CreationError("A csr array must have two axes", got=f"shape {cell.shape}", fix="Use stype='row_sparse'.")
     return CSRNDArray(cell, context, entry)

@@ -11,7 +11,7 @@ STORAGE = ("default", "row_sparse", "csr")
 
 
 class StorageError(CallError, ValueError):
-    """What is no storage type was given for one. MXNet raises a ValueError."""
+    """What is not a storage type was given for one. MXNet raises a ValueError."""
 
 
 class DenseWarning(UserWarning):
@@ -26,7 +26,7 @@ def warn_once() -> None:
 
 
 def check_storage(stype: str | None) -> None:
-    """Raise StorageError for what is no storage type; warn of those that are not here."""
+    """Raise StorageError for anything that is not a storage type; warn of those that are not here."""
     if stype not in (None, *STORAGE):
         raise StorageError("No such storage type", expected=f"one of {STORAGE}", got=repr(stype))
     if stype not in (None, "default"):

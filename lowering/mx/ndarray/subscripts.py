@@ -32,8 +32,8 @@ def expanded(key: Any, shape: tuple[int, ...]) -> Key:
     MXNet has no masks: Python's bools are left out, and arrays and lists of bools are the numbers 0 and 1.
 
     Raises SymbolIndexError, an IndexError, for too many entries and for numbers out of range; SymbolValueError for an
-    NDArray of bools, for a single bool of NumPy's, for arrays that do not fit each other, and for what is no index;
-    SymbolTypeError for bounds and lists that are no numbers.
+    NDArray of bools, for a single bool of NumPy's, for arrays that do not fit each other, and for anything that is not
+    an index; SymbolTypeError for bounds and lists that are not numbers.
     """
     entries = [entry for entry in (key if isinstance(key, tuple) else (key,)) if not isinstance(entry, bool)]
     entries = [entry if _is_basic(entry) else _index_array(entry) for entry in entries]

@@ -54,7 +54,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
 ]  # fmt: skip
 
 _ELSEWHERE = {
-    "asarray": "np.array(x) makes a copy; x.as_np_ndarray() shows an array of mx.nd.",
+    "asarray": "np.array(x) makes a copy; x.as_np_ndarray() makes a view of an array of mx.nd.",
     "load": "npx.load reads files of arrays.",
     "save": "npx.save writes files of arrays.",
     "savez": "npx.save writes files of arrays, also of a dict of them.",

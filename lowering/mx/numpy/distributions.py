@@ -222,13 +222,13 @@ def _as_sizes(size: Any) -> tuple[int, ...]:
     """Return a shape as a tuple. Raises DialectValueError for what is none."""
     sizes = () if size is None else tuple(size) if isinstance(size, list | tuple) else (size,)
     if any(not isinstance(number, int | np.integer) or number < 0 for number in sizes):
-        raise DialectValueError("The size is no shape", expected="a whole number ≥ 0, or a tuple of them", got=size)
+        raise DialectValueError("size must be a shape", expected="a whole number ≥ 0, or a tuple of them", got=size)
     return sizes
 
 
 def _shape_of_vectors(mean: Any, cov: Any) -> tuple[int, ...]:
     """Return the shape of the vectors of a distribution. Raises DialectValueError where the moments have none,
-    NotAnArrayError where they are no arrays."""
+    NotAnArrayError where they are not arrays."""
     require_arrays([mean], "Argument mean", NUMPY)
     require_arrays([cov], "Argument cov", NUMPY)
     got = f"mean {mean.shape}, cov {cov.shape}"

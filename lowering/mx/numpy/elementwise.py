@@ -240,10 +240,8 @@ def where(op: Operators, condition: Any, x: Any = None, y: Any = None) -> Any:
 def nonzero(op: Operators, a: Any) -> Any:
     """The indices of the elements that are not zero, an array for each axis. Raises SymbolTypeError for a symbol."""
     if op.symbolic:
-        problem = (
-            "np.nonzero, and np.where of a condition alone, return an array for each axis, and a symbol has none yet"
-        )
-        fix = "F.npx.nonzero(x) returns the places as rows; F.np.where(condition, x, y) needs none."
+        problem = "np.nonzero, and np.where of only a condition, return one array an axis; a symbol's axes are unknown"
+        fix = "F.npx.nonzero(x) returns the places as rows; F.np.where(condition, x, y) returns one array."
         raise SymbolTypeError(problem, fix=fix)
     require_arrays([a], "Argument a", NUMPY)
     if recording.is_recording() and a.entry is not None:  # its gradient is zero

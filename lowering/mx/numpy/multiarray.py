@@ -304,4 +304,6 @@ def leave_out(names: Collection[str]) -> None:
     ):
         if name[:1] != "_":
             setattr(ndarray, name, _Absent(name))
-            ndarray._elsewhere[name] = f"Write np.{name}(x)." if name in names else "x.as_nd_ndarray() has it."
+            ndarray._elsewhere[name] = (
+                f"Write np.{name}(x)." if name in names else "x.as_nd_ndarray() has this attribute."
+            )

@@ -28,7 +28,8 @@ def array(object: Any, dtype: DType = None, ctx: ContextLike = None) -> Any:
     """An array of anything that is one: NumPy's and this module's in their dtype, all else in float32. ctx: where it
     is; None for the current context, also of an array that is on another.
 
-    Raises DialectValueError, a ValueError, for an array of mx.nd; SymbolTypeError, a TypeError, for what is no array.
+    Raises DialectValueError, a ValueError, for an array of mx.nd; SymbolTypeError, a TypeError, for anything that is
+    not an array.
     """
     if isinstance(object, NDArray):
         if object.dialect != NUMPY:
@@ -161,7 +162,7 @@ def _require_numbers(start: Any, stop: Any, num: int, axis: int) -> None:
     if axis != 0:
         raise UnsupportedError("the function only support axis 0")
     if num < 0:
-        raise DialectValueError("There are no fewer numbers than none", expected="num ≥ 0", got=num)
+        raise DialectValueError("num cannot be negative", expected="num ≥ 0", got=num)
 
 
 def eye(N: Any, M: Any = None, k: Any = 0, dtype: DType = np.float32, **kwargs: Any) -> Any:

@@ -17,5 +17,5 @@ __all__ = [*_FUNCTIONS]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> _Any:
-    fix = "mx.random.seed(n) begins all draws anew." if name == "seed" else ""
+    fix = "mx.random.seed(n) sets the seed of all random numbers." if name == "seed" else ""
     raise _missing(__name__, name, __all__, _numpy.random, fix)

@@ -108,7 +108,7 @@ def get_operator_support(opset_version: int | None = None) -> list[str]:
 
     Raises:
         MissingExtraError: the package onnx is not installed.
-        CountError: the version is no whole number above 0.
+        CountError: the version is not a whole number above 0.
     """
     latest = import_onnx().defs.onnx_opset_version()
     version = latest if opset_version is None else check_count(opset_version, "opset_version")

@@ -53,7 +53,7 @@ class _Symbol(Methods, Symbol):
         entries = key if isinstance(key, tuple) else (key,)
         if not all(isinstance(entry, int | _numpy.integer | slice) for entry in entries):
             problem = f"Only integer, slice, or tuple of these types are supported! Received key={key}"
-            masks = "F.np._internal.boolean_mask(x, mask) one of booleans with one axis"
+            masks = "F.np._internal.boolean_mask(x, mask) takes a mask of one axis"
             fix = f"F.np.take and F.npx.pick take symbols as indices, {masks}; None is F.np.expand_dims."
             raise SymbolIndexError(problem, fix=fix)
         bounds = [_bounds(entry) for entry in entries]

@@ -124,7 +124,7 @@ def _unpacked(folder: str, url: str, names: tuple[str, ...]) -> None:
         with zipfile.ZipFile(path) as archive:
             _unpack(archive, Path(folder).resolve(), path)
     except zipfile.BadZipFile as error:
-        raise FileError(f"{path} is no zip archive: {error}. Delete it, and get it again.") from None
+        raise FileError(f"{path} is not a zip archive: {error}. Delete it, and get it again.") from None
 
 
 def _unpack(archive: zipfile.ZipFile, folder: Path, path: str) -> None:

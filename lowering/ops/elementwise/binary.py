@@ -44,7 +44,7 @@ def _truth(function: Function) -> Function:
 
 
 def _logical(function: Function) -> Function:
-    """Return a truth function of what is not 0."""
+    """Return a logical function, for which every number but 0 is true."""
     return _truth(lambda x, y: function(x != lax.full_like(x, 0), y != lax.full_like(y, 0)))
 
 

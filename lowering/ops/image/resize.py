@@ -12,7 +12,7 @@ from lowering.core.rules import Numbers, lowers
 from lowering.ops.vision.resize import Matrix, along_axes, no_open_sizes
 from symjax_nnvm.ops.image import resize as ops
 
-_SIZES = Numbers("the pixels that a pixel is made of are found when the program is made", axes=(-3, -2))
+_SIZES = Numbers("the source of each pixel is computed when the program is made", axes=(-3, -2))
 
 
 def _matrix(new: int, old: int, *, interp: int, shrinks: bool) -> Matrix:

@@ -15,7 +15,7 @@ def _at_least_float32(data: Array) -> Array:
     return data.astype(jnp.promote_types(data.dtype, jnp.float32))
 
 
-_LENGTH = Numbers("XLA transforms lines of a known length alone", axes=(-1,))
+_LENGTH = Numbers("XLA transforms only lines of a known length", axes=(-1,))
 
 
 @lowers("_contrib_fft", numbers=_LENGTH)

@@ -41,7 +41,7 @@ def _softmax_target(p: ops.SoftmaxOutputParams, data: Array, label: Array) -> tu
 
 
 def one_hot(index: Array, shape: tuple[int, ...], axis: int, dtype: jnp.dtype) -> Array:
-    """1 where the position along an axis is the index; an index that is no position gives zeros."""
+    """1 where the position along an axis is the index; an index that is not a position gives zeros."""
     return (lax.broadcasted_iota(jnp.int32, shape, axis) == index).astype(dtype)
 
 

@@ -21,7 +21,7 @@ def _smoothed(p: Array, inside: Array) -> tuple[Array, Array]:
     return smoothed, (others > 0) & (taken < 1)
 
 
-@lowers("_contrib_calibrate_entropy", numbers=Numbers("the histogram's bins are gone through one by one"))
+@lowers("_contrib_calibrate_entropy", numbers=Numbers("a loop runs over the bins of the histogram"))
 def _calibrate(p: CalibrateEntropyParams, hist: Array, edges: Array):
     bins, quantized = hist.shape[0], p.num_quantized_bins
     middle, places = bins // 2, jnp.arange(bins)

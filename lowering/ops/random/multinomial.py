@@ -92,7 +92,7 @@ def _unique_zipfian(key: Array, range_max: int, count: int) -> tuple[Array, Arra
         key, numbers, num_found, trials = state
         key, block_key = random.split(key)
         block, is_draw = _zipfian_candidates(block_key, range_max, count)
-        # Empty places, and candidates that are no draws, hold range_max, which is no class.
+        # Empty places, and candidates that are not draws, hold range_max, which is not a class.
         values = jnp.concatenate([numbers, jnp.where(is_draw, block, range_max)])
         ordered, places = lax.sort((values, jnp.asarray(slots)), is_stable=True, num_keys=1)
         first = jnp.concatenate([jnp.ones(1, bool), ordered[1:] != ordered[:-1]])
@@ -129,6 +129,6 @@ def _zipfian_candidates(key: Array, range_max: int, count: int) -> tuple[Array, 
     return m - 1, accepted & (m <= range_max)
 
 
-@lowers("_shuffle", needs=("key",), numbers=Numbers("JAX draws an order of a known length alone", axes=(0,)))
+@lowers("_shuffle", needs=("key",), numbers=Numbers("JAX draws only permutations of a known length", axes=(0,)))
 def _shuffle(p: Any, data: Array, *, key: Array) -> Array:
     return random.permutation(key, data, axis=0) if data.ndim else data

@@ -46,7 +46,7 @@ def from_onnx(
         OnnxError: the file is malformed, or nodes cannot be read; the message lists every such node with a reason and a
             way out.
         ModelNotFoundError: there is no such file.
-        FileError: the path is no regular file.
+        FileError: the path is not a regular file.
         OSError: the file cannot be read.
         SymbolValueError: a shape has a wrong value, or a name that the model does not have.
         SymbolTypeError: an argument has the wrong type.

@@ -24,7 +24,7 @@ FIRST = 7
 def read_model(model: onnx.ModelProto | str | os.PathLike[str]) -> tuple[onnx.ModelProto, Weights]:
     """(message, its weights) of a file, or of a message given; functions are put in their places.
 
-    Raises OnnxError for what is no ONNX model, ModelNotFoundError, FileError, MissingExtraError, OSError.
+    Raises OnnxError for anything that is not an ONNX model, ModelNotFoundError, FileError, MissingExtraError, OSError.
     """
     onnx = import_onnx()
     if isinstance(model, onnx.ModelProto):

@@ -252,7 +252,7 @@ def _foreach_with_invariant(attrs: NodeAttrs, number: int) -> NodeAttrs:
 
 
 def _while_loop_invariants(attrs: NodeAttrs) -> list[dict[int, int]]:
-    """The variables that are no loop variables."""
+    """The variables that are not loop variables."""
     p: WhileLoopParams = attrs.parsed
     test = {loc: i for loc, i in enumerate(p.cond_input_locs) if i not in p.var_inputs}
     return [test, {loc: i for loc, i in enumerate(p.func_input_locs) if loc not in p.func_var_locs}]
@@ -265,7 +265,7 @@ def _while_loop_with_invariant(attrs: NodeAttrs, number: int) -> NodeAttrs:
 
 
 def _while_loop_workspace(attrs: NodeAttrs, ins: Sequence[Any], outs: Sequence[Any]) -> int:
-    """The variables before each step are kept, also where they are no outputs."""
+    """The variables before each step are kept, also where they are not outputs."""
     p: WhileLoopParams = attrs.parsed
     is_output = len(outs) > p.num_outputs
     return 0 if is_output else p.max_iterations * sum(prod(ins[i]) for i in p.var_inputs)

@@ -105,13 +105,13 @@ register_op(
     gradient=_cast_back,
     FInplaceOption=lambda attrs: [(i, i) for i in range(attrs.parsed.num_outputs)],
     flops=0,
-    deviation="arrays that are neither float32, float16 nor bfloat16 have no say in the dtype; in MXNet the first "
+    deviation="arrays that are neither float32, float16 nor bfloat16 do not influence the dtype; in MXNet the first "
     "array may",
     not_derivative=ROUNDED,
     layout="agnostic",
     doc="Arrays of float32, float16 and bfloat16, cast to the widest (or narrowest) of their dtypes; float16 with "
-    "bfloat16 makes float32. Arrays of any other dtype stay as they are and have no say; MXNet may cast to the dtype "
-    "of the first array, be it int32.",
+    "bfloat16 makes float32. Arrays of any other dtype stay as they are and do not influence it; MXNet may cast to the "
+    "dtype of the first array, be it int32.",
 ).add_argument("data", "NDArray-or-Symbol[]", "the arrays")
 
 # -- sums and checks over many arrays --------------------------------------------------------------------------------

@@ -88,5 +88,5 @@ register_op(
     infer_type=_all_close_type,
     flops="a comparison of whole arrays, in tests",
     doc="1 when |a - b| ≤ atol + rtol·|b| everywhere, else 0: an array without axes, of dtype uint8. Anything finite "
-    "is close to an infinite b, as in MXNet. Unlike MXNet's, which reads outside, it wants equal shapes.",
+    "is close to an infinite b, as in MXNet. Unlike MXNet's, which reads outside, it requires equal shapes.",
 )

@@ -15,7 +15,7 @@ for _name, _doc in (
     ("isposinf", "Whether x = ∞."),
     ("isneginf", "Whether x = -∞."),
     ("logical_not", "Whether x = 0."),
-    ("bitwise_not", "The bits that x has not; of booleans whether x is false."),
+    ("bitwise_not", "The bits of x inverted; of booleans whether x is false."),
 ):
     register_op(
         f"_npi_{_name}",
@@ -44,7 +44,7 @@ register_op(
     inplace=((0, 0),),
     flops=3,
     layout="agnostic",
-    doc="x to so many decimals; of two as near the one with the even digit. Whole numbers are cut off, towards 0.",
+    doc="x rounded to that many decimals; ties go to the even digit. Whole numbers are cut off, towards 0.",
 )
 
 

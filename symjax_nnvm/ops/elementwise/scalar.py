@@ -231,7 +231,8 @@ def _whole_type(p: ScalarParams, ins: Types, outs: Types):
 
 _COMPARISONS = ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
 _COMPARED = Deviation(
-    "booleans are 0 and 1 beside a number; MXNet takes every number but 0 for 1", when=lambda p: p.scalar not in (0, 1)
+    "booleans compared with a number are 0 and 1; MXNet takes every number but 0 for 1",
+    when=lambda p: p.scalar not in (0, 1),
 )
 _DEVIATIONS = {
     "rarctan2": Deviation("the gradient is the derivative; MXNet's is not", "training"),

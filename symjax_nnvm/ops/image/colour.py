@@ -66,10 +66,10 @@ class FactorParams(Params):
 
 
 class RandomColorJitterParams(Params):
-    brightness: float = param(doc="the factor of brightness is at most so far from 1; none is drawn for 0 or less")
+    brightness: float = param(doc="the largest distance of the factor of brightness from 1; 0 or less: none")
     contrast: float = param(doc="the same of contrast")
     saturation: float = param(doc="the same of saturation")
-    hue: float = param(doc="hue turns by at most so much of the circle, to either side; not at all for 0 or less")
+    hue: float = param(doc="the largest turn of the hue to either side, a share of the circle; 0 or less: none")
 
 
 for _name, _params, _flops, _doc in (

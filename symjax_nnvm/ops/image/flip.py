@@ -9,7 +9,7 @@ from symjax_nnvm.ir.rules.linear import self_adjoint
 from symjax_nnvm.ops.image.shapes import one_image
 
 UNCHANGED = "the head gradient is handed on as it is, as in MXNet"
-"""Why gradients of random augmenters are no derivatives."""
+"""Why gradients of random augmenters are not derivatives."""
 
 _MIDDLE = "the middle of an odd number of rows or columns stays where it is; MXNet's is what the memory held"
 
@@ -35,6 +35,6 @@ for _name, _what in (("left_right", "left and right"), ("top_bottom", "top and b
         draws="always",
         deviation=_MIDDLE,
         not_derivative=UNCHANGED,
-        doc=f"An image (h, w, c) of 1 channel or 3, one time in two with {_what} exchanged. Its gradient is that of an "
-        "image that stayed as it was, as in MXNet.",
+        doc=f"An image (h, w, c) of 1 channel or 3, with {_what} exchanged with probability 1/2. Its gradient is that "
+        "of an image that stayed as it was, as in MXNet.",
     )

@@ -12,14 +12,14 @@ from symjax_nnvm.ir.types import Shape, format_shape
 
 
 class MaskAssignParams(Params):
-    start_axis: Axis = param(ge=0, doc="the first axis of data that the mask stands for")
+    start_axis: Axis = param(ge=0, doc="the first axis of data that the mask covers")
 
     any_key: ClassVar[bool] = True
 
 
 class MaskAssignScalarParams(Params):
     value: float = param(doc="the new value")
-    start_axis: Axis = param(ge=0, doc="the first axis of data that the mask stands for")
+    start_axis: Axis = param(ge=0, doc="the first axis of data that the mask covers")
 
     any_key: ClassVar[bool] = True
 
@@ -32,7 +32,7 @@ def _assigned_shapes(p: MaskAssignParams | MaskAssignScalarParams, ins: Shapes, 
         covered = data[p.start_axis : p.start_axis + len(mask)]
         if len(covered) != len(mask) or any(a != b for a, b in zip(covered, mask, strict=True) if None not in (a, b)):
             raise InferenceError(
-                "The mask does not fit the axes it stands for",
+                "The mask does not fit the axes it covers",
                 input="mask",
                 expected=format_shape(covered),
                 got=format_shape(mask),
@@ -53,7 +53,7 @@ def _check_values(start_axis: int, data: Shape, masked: int, value: Shape | None
         raise InferenceError(
             "The values do not fit where the mask holds",
             input="value",
-            expected=f"what is broadcast to {format_shape(room)}",
+            expected=f"a shape that broadcasts to {format_shape(room)}",
             got=format_shape(value),
         )
 

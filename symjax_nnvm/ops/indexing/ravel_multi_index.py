@@ -58,8 +58,8 @@ for _name, _shapes, _deviation, _doc in (
         "unravel_index",
         _unravel_shapes,
         "of data (a, b, …) the result is (axes, a·b·…); MXNet's is (axes, a), and it writes beyond it",
-        "Indices of elements, one in each column, from their places in memory, which may stand in an array of any "
-        "shape; they are taken in order. Places beyond the shape continue along its first axis; fractions are cut off. "
+        "The indices, one in each column, of the elements at given places in memory. The places are an array of any "
+        "shape, read in order. Places beyond the shape continue along its first axis; fractions are cut off. "
         "Of places (a, b, …) the result is (axes, a·b·…); MXNet's is (axes, a), does not hold them, and is overrun.",
     ),
 ):

@@ -73,9 +73,9 @@ register_op(
     gradient=lambda node, ograds: [_to_data(ograds[0], NodeEntry(node, 1, 0), node.inputs[0], node.attrs.parsed.axis)],
     flops=sort_flops,
     workspace=as_much_as("input", 2),
-    doc="Elements in order; equal ones keep theirs, to which the gradient goes (in MXNet in lines of up to 16 values "
-    "alone). Hidden output: where they were. Unlike MXNet's it has a gradient also when no axis is given, and takes "
-    "float16. The order of NaN is undefined.",
+    doc="Elements in order; equal elements keep their order, which the gradient follows (in MXNet only in lines of up "
+    "to 16 values). Hidden output: where they were. Unlike MXNet's it has a gradient also when no axis is given, and "
+    "takes float16. The order of NaN is undefined.",
 )
 register_op(
     "argsort",

@@ -8,7 +8,7 @@ from symjax_nnvm.ir.rules.axes import normal_axis, replaced
 
 
 class UniqueParams(Params):
-    return_index: bool = param(False, doc="also where each element stands first")
+    return_index: bool = param(False, doc="also the index at which each element occurs first")
     return_inverse: bool = param(False, doc="also which of the different elements each one is")
     return_counts: bool = param(False, doc="also how often each occurs")
     axis: Axis | None = param(None, doc="the axis whose slices are compared; None: all elements")

@@ -76,17 +76,19 @@ def _matmul(p: NoParams, a: int, b: int) -> Contraction:
 
 
 class TensordotParams(Params):
-    a_axes_summed: Axes = param(doc="axes of a that meet those of b, in this order")
+    a_axes_summed: Axes = param(doc="axes of a that are summed with those of b, in this order")
     b_axes_summed: Axes = param(doc="axes of b")
 
 
 class TensordotIntAxesParams(Params):
-    axes: int = param(ge=0, le=MAX_RANK, doc="how many of the last axes of a meet as many of the first ones of b")
+    axes: int = param(ge=0, le=MAX_RANK, doc="the number of last axes of a that are summed with the first axes of b")
 
 
 def _meeting(a: int, b: int, a_axes: Sequence[int], b_axes: Sequence[int]) -> Contraction:
     if len(a_axes) != len(b_axes):
-        raise ParamError("As many axes of a as of b meet", expected=f"{len(a_axes)} axes of b", got=len(b_axes))
+        raise ParamError(
+            "a and b differ in the number of summed axes", expected=f"{len(a_axes)} axes of b", got=len(b_axes)
+        )
     left, right = _letters(a, "a"), list(_letters(b, "b"))
     for i, j in zip(a_axes, b_axes, strict=True):
         right[j] = left[i]
@@ -103,14 +105,14 @@ def _tensordot_int_axes(p: TensordotIntAxesParams, a: int, b: int) -> Contractio
     if not a or not b:  # as MXNet has it: a number multiplies
         return _meeting(a, b, (), ())
     if p.axes > min(a, b):
-        raise ParamError("There are not so many axes", param="axes", expected=f"≤ {min(a, b)}", got=p.axes)
+        raise ParamError("An operand has fewer axes", param="axes", expected=f"≤ {min(a, b)}", got=p.axes)
     return _meeting(a, b, range(a - p.axes, a), range(p.axes))
 
 
 class EinsumParams(Params):
     num_args: int = param(ge=1, le=MAX_COUNT, doc="number of operands")
     subscripts: str = param("", doc="labels of each operand, and after -> those of the result: ij,jk->ik")
-    optimize: int = param(0, doc="changes nothing: the order of products is found by itself")
+    optimize: int = param(0, doc="ignored: the order of products is chosen automatically")
 
 
 def _einsum(p: EinsumParams, *ndims: int) -> Contraction:
@@ -145,7 +147,7 @@ def _labels(p: EinsumParams, term: str, ndim: int) -> Labels:
 
 
 def _wrong(p: EinsumParams, expected: str, got: str) -> ParamError:
-    return ParamError(f"These are no subscripts: {p.subscripts}", param="subscripts", expected=expected, got=got)
+    return ParamError(f"Unreadable subscripts: {p.subscripts}", param="subscripts", expected=expected, got=got)
 
 
 LABELS: dict[str, Callable[..., Contraction]] = {

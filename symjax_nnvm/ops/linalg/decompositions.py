@@ -131,7 +131,7 @@ for _name, _params, _is_symmetric in (("eig", NoParams, False), ("eigh", EighPar
         flops=square_flops(10),
         deviation=_HAS_GRADIENT
         if _is_symmetric
-        else Deviation("complex eigenvalues are NaN; MXNet stops with an error. It runs on a CPU alone"),
+        else Deviation("complex eigenvalues are NaN; MXNet stops with an error. It runs only on a CPU"),
         not_derivative=_OF_TRIANGLE if _is_symmetric else "MXNet gives no gradient of it",
         doc="Eigenvalues, ascending, and eigenvectors, in columns, of symmetric matrices: one triangle is read. "
         "It has a gradient, unlike in MXNet."
@@ -148,7 +148,7 @@ for _name, _params, _is_symmetric in (("eig", NoParams, False), ("eigh", EighPar
         flops=square_flops(5),
         deviation=_HAS_GRADIENT
         if _is_symmetric
-        else Deviation("complex eigenvalues are NaN; MXNet stops with an error. It runs on a CPU alone"),
+        else Deviation("complex eigenvalues are NaN; MXNet stops with an error. It runs only on a CPU"),
         not_derivative=_OF_TRIANGLE if _is_symmetric else "MXNet gives no gradient of it",
         doc="Eigenvalues, ascending, of symmetric matrices: one triangle is read. It has a gradient, unlike in MXNet."
         if _is_symmetric
@@ -169,7 +169,9 @@ def _solve_shapes(p: NoParams, ins: Shapes, outs: Shapes):
         rows = (*a[:-2], a[-1])
         if any(None not in pair and pair[0] != pair[1] for pair in zip(rows, b, strict=False)):
             expected = f"first axes {format_shape(rows)}"
-            raise InferenceError("The rows of B are not those of A", input="B", expected=expected, got=format_shape(b))
+            raise InferenceError(
+                "A and B have different numbers of rows", input="B", expected=expected, got=format_shape(b)
+            )
     return [a, b], [b]
 
 
@@ -272,7 +274,7 @@ def _tensorinv_shapes(p: TensorinvParams, ins: Shapes, outs: Shapes):
         return ins, outs
     rows, columns = size_of(a[: p.ind]), size_of(a[p.ind :])
     if None not in (rows, columns) and rows != columns:
-        problem = "The first axes have not as many elements as the others"
+        problem = "The first axes and the others have different numbers of elements"
         raise InferenceError(problem, input="a", expected=f"{rows} elements", got=f"{columns}, of {format_shape(a)}")
     return ins, [(*a[p.ind :], *a[: p.ind])]
 
@@ -312,10 +314,10 @@ def _tensorsolve_shapes(p: TensorsolveParams, ins: Shapes, outs: Shapes):
     x = tuple(a[i] for i in order[len(b) - len(a) :])  # as NumPy cuts it
     if None not in (size_of(a), size_of(b)) and size_of(a) != (size_of(b) or 0) ** 2:
         expected = f"as many elements as b has, {size_of(b)}, squared"
-        raise InferenceError("The first axes of a are not b's", expected=expected, got=format_shape(a))
+        raise InferenceError("The first axes of a do not have the shape of b", expected=expected, got=format_shape(a))
     if None not in (size_of(x), size_of(b)) and size_of(x) != size_of(b):
         expected = f"as many elements as b has, {size_of(b)}"
-        raise InferenceError("The unknowns are not as many as the equations", expected=expected, got=format_shape(x))
+        raise InferenceError("The numbers of unknowns and equations differ", expected=expected, got=format_shape(x))
     return ins, [x]
 
 

@@ -131,7 +131,7 @@ def product_shapes(p: Transposed, ins: Shapes, outs: Shapes, rows: int, least: i
     shapes = [(None,) * ndim if shape is None or len(shape) != ndim else shape for shape in shapes]
     row = normal_axis(rows, ndim)
     if row == ndim - 1:
-        raise InferenceError("Rows and columns are one axis", param="axis", expected="not the last", got=rows)
+        raise InferenceError("Rows and columns are the same axis", param="axis", expected="not the last", got=rows)
     batch = [known(*dims) for dims in zip(*shapes, strict=True)]
     pairs = [(shape[row], shape[-1]) for shape in shapes]
     (m, k), (k2, n) = pairs[0][:: -1 if p.transpose_a else 1], pairs[1][:: -1 if p.transpose_b else 1]

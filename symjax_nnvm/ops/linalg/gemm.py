@@ -100,7 +100,7 @@ register_op(
 
 class TriangularParams(Params):
     transpose: bool = param(False, doc="use Aᵀ instead of A")
-    rightside: bool = param(False, doc="A stands to the right of B")
+    rightside: bool = param(False, doc="A is to the right of B")
     lower: bool = param(True, doc="A is the lower triangle of the matrix given; else the upper one")
     alpha: float = param(1.0, doc="factor of the result")
 

@@ -35,7 +35,7 @@ register_op(
     inplace=((1, 0),),
     flops=square_flops(1),
     doc="The X with A X = α B, or X A = α B, for a triangular matrix A, for matrices or batches of them (BLAS trsm). "
-    "Of A one triangle is read, and its gradient has that one only.",
+    "Only one triangle of A is read, and its gradient has only that one.",
 )
 
 # -- inverse ---------------------------------------------------------------------------------------------------------

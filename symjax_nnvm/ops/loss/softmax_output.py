@@ -237,5 +237,5 @@ register_op(
     not_derivative="probabilities are clipped at 1e-8, which the gradient disregards",
     numbers=(1, lambda p, shapes: shapes[0][-1]),
     doc="Sum over rows of -log softmax(data)[label]. As in MXNet probabilities below 1e-8 count as 1e-8, which the "
-    "gradient disregards. The label's gradient is zero. A label that is no class counts as probability 0.",
+    "gradient disregards. The label's gradient is zero. A label that is not a class counts as probability 0.",
 )

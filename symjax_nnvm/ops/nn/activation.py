@@ -177,7 +177,7 @@ _DEVIATIONS = (
         lambda p: p.act_type == "selu",
     ),
     Deviation(
-        "gamma's gradient is right wherever prelu stands; MXNet's can come out multiplied by gamma inside a network, "
+        "gamma's gradient is right in every place; MXNet's can come out multiplied by gamma inside a network, "
         "as it reuses memory that it still reads",
         "training",
         lambda p: p.act_type == "prelu",
@@ -208,7 +208,7 @@ register_op(
     doc="x where x > 0, elsewhere: leaky slope · x, elu slope · (eˣ - 1), prelu gamma · x with a learned gamma for "
     "each channel (or one for all, or of the shape of the leading axes of data), rrelu a random slope times x in "
     "training and the mean slope otherwise (the output `mask` holds the slopes). selu is a scaled elu, gelu x Φ(x) "
-    "with the exact normal distribution Φ. gamma's gradient is right wherever prelu stands; inside a network MXNet's "
+    "with the exact normal distribution Φ. gamma's gradient is right in every place; inside a network MXNet's "
     "can come out multiplied by gamma.",
 )
 

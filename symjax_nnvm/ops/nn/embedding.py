@@ -15,7 +15,7 @@ class EmbeddingParams(Params):
     output_dim: int = param(ge=1, doc="length of each row")
     dtype: NumberType = param("float32", doc="dtype of weight, where nothing else says it")
     sparse_grad: bool = param(
-        False, doc="the gradient of weight is shown as row_sparse: lazy optimisers update its rows alone"
+        False, doc="the gradient of weight is shown as row_sparse: lazy optimisers update only its rows"
     )
 
 

@@ -21,7 +21,7 @@ _MORE = {"addend": "b n t s", "mask": "b n t s", "length": "b n t"}
 class FusedAttentionParams(Params):
     scale: float = param(1.0, doc="factor of the products of queries and keys")
     with_addend: bool = param(False, doc="an array is added to the scaled products; its axes may be of size 1")
-    with_mask: bool = param(False, doc="where an array is 0 weights are 0; in rows of zeros alone all are equal")
+    with_mask: bool = param(False, doc="where an array is 0 weights are 0; in rows of only zeros all are equal")
     with_length: bool = param(False, doc="weights after the first `length` of each row are 0")
 
 

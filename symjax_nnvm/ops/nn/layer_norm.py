@@ -216,7 +216,7 @@ for _name, _aliases, _params, _shapes, _rows_of, _doc in (
         _instance_norm_shapes,
         lambda p: _Rows((0, 0, -1), 2, 1),
         "Every channel of every sample with mean 0 and variance 1, times gamma, plus beta (Ulyanov et al., Instance "
-        "Normalization, 2016). Takes every floating-point dtype; MXNet takes float32 alone.",
+        "Normalization, 2016). Takes every floating-point dtype; MXNet takes only float32.",
     ),
 ):
     register_op(

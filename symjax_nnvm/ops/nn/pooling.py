@@ -33,7 +33,7 @@ DEFAULT_LAYOUTS = ("NCW", "NCHW", "NCDHW")
 
 class PoolingParams(Params):
     kernel: Tuple = param((), ge=1, doc="window: one, two or three spatial sizes; not used by global_pool")
-    pool_type: Literal["avg", "lp", "max", "sum"] = param("max", doc="what is made of each window")
+    pool_type: Literal["avg", "lp", "max", "sum"] = param("max", doc="what is computed from each window")
     global_pool: bool = param(False, doc="one window: all of each channel; kernel, stride and pad are not used")
     cudnn_off: bool = param(False, doc="accepted and without effect")
     pooling_convention: Literal["full", "same", "valid"] = param(

@@ -18,7 +18,7 @@ from symjax_nnvm.ops.nn.pooling import PoolingParams, pooling_flops, pooling_gra
 
 class PoolingV1Params(Params):
     kernel: Tuple = param((), ge=1, doc="window: two or three spatial sizes; not used by global_pool")
-    pool_type: Literal["avg", "max", "sum"] = param("max", doc="what is made of each window")
+    pool_type: Literal["avg", "max", "sum"] = param("max", doc="what is computed from each window")
     global_pool: bool = param(False, doc="one window: all of each channel; kernel, stride and pad are not used")
     pooling_convention: Literal["full", "valid"] = param(
         "valid", doc="valid: windows inside the padded data; full: also one that sticks out at the end"

@@ -21,7 +21,7 @@ class SequenceParams(Params):
 
 class SequenceMaskParams(SequenceParams):
     positional: ClassVar = ("use_sequence_length", "value", "axis")
-    value: float = param(0.0, doc="what stands past the end of a sequence")
+    value: float = param(0.0, doc="the value of elements past the end of a sequence")
 
 
 def _inputs(p: SequenceParams) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ register_op(
     infer_shape=_same_shapes,
     **_CARD,
     gradient=self_adjoint,
-    doc="Each sequence in reverse order; what stands past its end stays. Lengths past the axis count as its length, "
+    doc="Each sequence in reverse order; elements past its end stay. Lengths past the axis count as its length, "
     "where MXNet reads outside the array, and axis may be 1, too.",
 )
 register_op(

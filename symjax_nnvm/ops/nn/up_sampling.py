@@ -19,10 +19,10 @@ from symjax_nnvm.ops.nn.convolution import ConvolutionGeometry
 
 class UpSamplingParams(Params):
     scale: int = param(ge=1, doc="factor of height and width")
-    num_filter: int = param(0, ge=0, doc="bilinear: the number of channels; 0: theirs")
+    num_filter: int = param(0, ge=0, doc="bilinear: the number of channels; 0: that of data")
     sample_type: Literal["bilinear", "nearest"] = param(doc="nearest: repeat; bilinear: filter with `weight`")
     multi_input_mode: Literal["concat", "sum"] = param(
-        "concat", doc="nearest: what is made of several inputs; concat joins their channels"
+        "concat", doc="nearest: how several inputs are combined; concat joins their channels"
     )
     num_args: int = param(ge=1, le=MAX_COUNT, doc="nearest: number of inputs, each magnified to the size of the first")
     workspace: int = param(512, ge=0, doc="memory limit of cuDNN in MB; accepted and without effect")
@@ -125,7 +125,7 @@ def _up_sampling_shapes(p: UpSamplingParams, ins: Shapes, outs: Shapes):
     inputs, outputs = _bilinear_shapes(filter_of(p), ins, outs)
     channels = inputs[0][1]
     if channels is not None and p.num_filter not in (0, channels):
-        problem = "Bilinear filters each channel by itself"
+        problem = "Bilinear sampling filters each channel separately"
         expected = f"{channels}, the number of channels, or 0"
         raise InferenceError(problem, param="num_filter", expected=expected, got=p.num_filter)
     return inputs, outputs

@@ -180,7 +180,7 @@ def _row(attrs: NodeAttrs, expected: Sequence[Sequence[str]]) -> list[Node]:
             node=attrs.name,
             expected="one, of the operators that were fused",
             got=len(attrs.subgraphs),
-            fix="It stands in files of networks that MXNet fused for oneDNN, or quantised; no function makes it.",
+            fix="It occurs in files of networks that MXNet fused for oneDNN, or quantised; no function makes it.",
         )
     graph = attrs.subgraphs[0]
     row = [node for node in post_order(graph.outputs) if not node.is_variable]

@@ -265,7 +265,7 @@ register_op(
     flops=1,
     drawing="shape",
     **LAST,
-    doc="Join arrays of 8-bit integers along an axis, in the range that holds all of theirs and 0; int8 where one is.",
+    doc="Join arrays of 8-bit integers along an axis, in the range that holds all their ranges and 0; int8 if any is.",
 ).set_num_inputs(lambda attrs: 3 * attrs.parsed.num_args)
 
 # -- parameters that stay float --------------------------------------------------------------------------------------

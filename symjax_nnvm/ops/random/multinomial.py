@@ -39,7 +39,7 @@ def _multinomial_shapes(p: MultinomialParams, ins: Shapes, outs: Shapes):
     if data is None and out is not None and len(out) >= len(p.shape) and (p.shape or out not in ((1,), (None,))):
         data = (*out[: len(out) - len(p.shape)], None)
     if data == ():
-        raise InferenceError("Probabilities stand along an axis", input="data", expected="one axis or more")
+        raise InferenceError("Probabilities need an axis", input="data", expected="one axis or more")
     most = _EXACT_CLASSES.get(p.dtype)
     if data is not None and most is not None and (data[-1] or 0) > most:
         raise InferenceError(
@@ -80,7 +80,7 @@ register_op(
     draws="always",
     doc="Draws classes by their probabilities, along the last axis of data [s]x[k] → [s]x[t]; with get_prob also the "
     "logarithm of each draw's probability, whose gradient is that of REINFORCE. The probabilities of a distribution "
-    "should add up to 1; where they do not their proportions count, where MXNet draws classes that there are not. A "
+    "should add up to 1; otherwise their proportions count, while MXNet draws classes that do not exist. A "
     "dtype that cannot number the classes is an error, where MXNet gives other classes.",
 )
 

@@ -36,7 +36,7 @@ def _weights_shape(p: WeightsParams, weights: tuple[int | None, ...], a: tuple[i
     if len(weights) == len(a):
         if any(None not in pair and pair[0] != pair[1] for pair in zip(weights, a, strict=True)):
             got = format_shape(weights)
-            raise InferenceError("There are not as many weights", expected=format_shape(a), got=got)
+            raise InferenceError("The number of weights is wrong", expected=format_shape(a), got=got)
         return
     if p.axis is None or len(p.axis) != 1:
         problem = "Axis must be specified, and be one, when shapes of a and weights differ"
@@ -44,7 +44,7 @@ def _weights_shape(p: WeightsParams, weights: tuple[int | None, ...], a: tuple[i
     length = a[normal_axis(p.axis[0], len(a))]
     if len(weights) != 1 or (None not in (weights[0], length) and weights[0] != length):
         expected = f"{format_shape(a)} or ({length},)"
-        raise InferenceError("There are not as many weights", expected=expected, got=format_shape(weights))
+        raise InferenceError("The number of weights is wrong", expected=expected, got=format_shape(weights))
 
 
 def _average_shapes(p: AverageParams, ins: Shapes, outs: Shapes):
@@ -122,10 +122,10 @@ class PercentileParams(Params):
     numpy: ClassVar[bool] = True
     axis: Axes | None = param(None, doc="axes along which elements are ordered; None: all")
     interpolation: Literal["higher", "linear", "lower", "midpoint", "nearest"] = param(
-        "linear", doc="what lies between two elements"
+        "linear", doc="how a percentile between two elements is computed"
     )
     keepdims: bool = param(False, doc="keep the reduced axes, with length 1")
-    q_scalar: float | None = param(None, doc="the percentage, where it is no input")
+    q_scalar: float | None = param(None, doc="the percentage, where it is not an input")
 
     def check(self) -> str | None:
         """Whether the percentage is one."""
@@ -160,6 +160,6 @@ register_op(
     gradient=lambda node, ograds: [None] * len(node.inputs),
     not_derivative="MXNet passes no gradient through it",
     flops="the work is sorting",
-    doc="The element below which q percent of the others are; halves of nearest go up. As in MXNet it passes no "
+    doc="The q-th percentile; interpolation nearest rounds halves up. As in MXNet it passes no "
     "gradient. Percentages in q outside of [0, 100] are the nearest of them, where MXNet has an error.",
 )

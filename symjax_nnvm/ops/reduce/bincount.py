@@ -11,7 +11,7 @@ from symjax_nnvm.ops.elementwise.binary import need_whole
 
 class BincountParams(Params):
     minlength: int = param(0, ge=0, doc="the least length of the result")
-    has_weights: bool = param(False, doc="whether an input has what each number counts")
+    has_weights: bool = param(False, doc="whether an input has weights")
 
 
 def _bincount_shapes(p: BincountParams, ins: Shapes, outs: Shapes):

@@ -41,10 +41,10 @@ linear(
 
 
 class Ediff1dParams(Params):
-    to_begin_arr_given: bool = param(False, doc="whether an input has what stands before the differences")
-    to_end_arr_given: bool = param(False, doc="whether an input has what stands after them")
-    to_begin_scalar: float | None = param(None, doc="a number that stands before them, if no input does")
-    to_end_scalar: float | None = param(None, doc="a number that stands after them")
+    to_begin_arr_given: bool = param(False, doc="whether an input has values to put before the differences")
+    to_end_arr_given: bool = param(False, doc="whether an input has values to put after them")
+    to_begin_scalar: float | None = param(None, doc="a number to put before them, if no input has values")
+    to_end_scalar: float | None = param(None, doc="a number to put after them")
 
 
 def ends(p: Ediff1dParams) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ register_op(
     infer_type=number_type,
     gradient=_ediff1d_gradient,
     flops=1,
-    doc="x[i + 1] - x[i] of all elements in one line, with what stands before and after them.",
+    doc="x[i + 1] - x[i] of all elements in one line, with values before and after them.",
 )
 
 

@@ -51,7 +51,7 @@ def _histogram_shapes(p: HistogramParams, ins: Shapes, outs: Shapes):
         return ins, outs
     if len(bins) != 1 or bins[0] == 1:
         expected = "a vector of at least 2 edges"
-        raise InferenceError("These are no bins", input="bins", expected=expected, got=format_shape(bins))
+        raise InferenceError("bins must be edges", input="bins", expected=expected, got=format_shape(bins))
     return [ins[0], bins], [(None if bins[0] is None else bins[0] - 1,), bins]
 
 

@@ -65,7 +65,7 @@ def _share(total: int, known_total: int, count: int, axis: int) -> int:
     """The length of each of `count` unknown inputs. Raises InferenceError when there is none."""
     if total <= known_total:
         raise InferenceError(
-            "Inputs longer than their union", expected=f"less than {total} along axis {axis}", got=known_total
+            "The inputs are longer than the result", expected=f"less than {total} along axis {axis}", got=known_total
         )
     share, remainder = divmod(total - known_total, count)
     if remainder:
@@ -280,7 +280,7 @@ for _join in JOINS:
 
 
 class StackParams(Params):
-    axis: Axis = param(0, doc="where the new axis stands in the result; negative counts from the end")
+    axis: Axis = param(0, doc="the place of the new axis in the result; negative counts from the end")
     num_args: int = param(ge=1, le=MAX_COUNT, doc="number of inputs")
 
 
@@ -356,7 +356,7 @@ def lengths(p: SliceChannelParams | SplitV2Params, length: int) -> list[int]:
         count = p.num_outputs
         even = isinstance(p, SliceChannelParams)
         if is_open(length) and not even:
-            raise ParamError(f"How an axis of open length {length} is split is not known", param="axis", got=p.axis)
+            raise ParamError(f"An axis of open length {length} cannot be split", param="axis", got=p.axis)
         part, longer = divmod(length, count)
         if even and not is_multiple(length, count):
             raise ParamError(

@@ -186,7 +186,7 @@ def _tril_shapes(p: NumpyDiagParams, ins: Shapes, outs: Shapes):
     """data (…, r, c) ↔ the same shape; data (n,) → (n, n)."""
     data = ins[0]
     if data == ():
-        raise InferenceError("There is no triangle of a number", expected="at least one axis", got="()")
+        raise InferenceError("A number has no triangle", expected="at least one axis", got="()")
     if data is not None and len(data) == 1:
         return ins, [(*data, *data)]
     return same_shape(p, ins, outs) if data is not None else (ins, outs)

@@ -51,5 +51,5 @@ register_op(
     drawing="shape",
     **ARRANGES,
     doc="The data itself, split over a mesh of devices as `spec` says, where the lowering is given one; its gradient "
-    "is split likewise.",
+    "is split in the same way.",
 )

@@ -248,7 +248,7 @@ for _name, _aliases, _params in (("reverse", ("flip",), ReverseParams), ("_npi_f
         infer_shape=_reverse_shapes,
         **ARRANGES,
         gradient=self_adjoint,
-        doc="Turn the order along some axes around.",
+        doc="Reverse the order along some axes.",
     )
 
 # -- Pad -------------------------------------------------------------------------------------------------------------

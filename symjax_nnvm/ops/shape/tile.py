@@ -52,13 +52,13 @@ register_op(
         when=lambda p: sum(times > 1 for times in p.reps) > 3,
     ),
     TExpands=True,
-    doc="Repeat the whole array along each axis. Four axes or more are no exception, where MXNet refuses them or "
-    "returns what is in its memory.",
+    doc="Repeat the whole array along each axis. Four axes or more work too; MXNet refuses them or returns "
+    "what is in its memory.",
 )
 
 
 class RepeatParams(Params):
-    repeats: int = param(ge=0, doc="how often each element appears; 0: there are none, and no axes either but one")
+    repeats: int = param(ge=0, doc="how often each element appears; 0: the result is an empty vector")
     axis: Axis | None = param(None, doc="the axis to repeat along; None: of the flattened array")
 
 

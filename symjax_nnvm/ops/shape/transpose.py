@@ -18,7 +18,7 @@ from symjax_nnvm.ir.types import Shape, format_shape
 
 
 class ExpandDimsParams(Params):
-    axis: Axis = param(doc="where the new axis stands in the result; negative counts from the end")
+    axis: Axis = param(doc="the place of the new axis in the result; negative counts from the end")
 
 
 def expand_dims_shapes(p: ExpandDimsParams, ins: Shapes, outs: Shapes):
@@ -108,7 +108,7 @@ class NumpyTransposeParams(Params):
 
 class MoveaxisParams(Params):
     source: Axes = param(doc="axes of data")
-    destination: Axes = param(doc="where each of them stands in the result; the others keep their order")
+    destination: Axes = param(doc="the place of each of them in the result; the others keep their order")
 
     def check(self) -> str | None:
         return None if len(self.source) == len(self.destination) else "source and destination not equal."
@@ -123,7 +123,7 @@ def moved_axes(p: MoveaxisParams, ndim: int) -> tuple[int, ...]:
 
 
 def permutation(p: TransposeParams | NumpyTransposeParams | MoveaxisParams, ndim: int) -> tuple[int, ...]:
-    """The axis of data for each axis of the result. Raises ParamError when the axes are no permutation."""
+    """The axis of data for each axis of the result. Raises ParamError when the axes are not a permutation."""
     if isinstance(p, MoveaxisParams):
         return moved_axes(p, ndim)
     if not p.axes:

@@ -84,14 +84,14 @@ register_op(
 
 
 class BoxNMSParams(Params):
-    overlap_thresh: float = param(0.5, doc="a box that overlaps a better one by more (intersection over union) goes")
+    overlap_thresh: float = param(0.5, doc="a box that overlaps a better one more (intersection over union) is removed")
     valid_thresh: float = param(0.0, doc="only boxes with a higher score take part")
     topk: int = param(-1, doc="how many boxes, the best ones, take part; negative: all; 0: the data, unchanged")
     coord_start: int = param(2, ge=0, doc="where in a row the four coordinates begin")
     score_index: int = param(1, ge=0, doc="where in a row the score is")
     id_index: int = param(-1, doc="where in a row the class is; negative: boxes have none")
     background_id: int = param(-1, doc="boxes of this class take no part, where rows have classes")
-    force_suppress: bool = param(False, doc="a box may also go for one of another class")
+    force_suppress: bool = param(False, doc="a box may also be removed for one of another class")
     in_format: Format = param("corner", doc="how a box of data is written")
     out_format: Format = param("corner", doc="how a box of the output is written")
 
@@ -170,7 +170,7 @@ linear(
     of="data",
     adjoint="_backward_contrib_box_nms",
     inputs=("ograd", "record"),
-    doc="Gradient of box_nms: each row of ograd at the place its box came from; 0 for boxes that went.",
+    doc="Gradient of box_nms: each row of ograd at the place its box came from; 0 for removed boxes.",
 )
 
 # -- bipartite_matching ----------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def prior_boxes(p: MultiBoxPriorParams, h: int, w: int, xp: Any = np) -> Any:
     centre_x = (np.arange(w, dtype=f) + f(p.offsets[1])) * step_x
     sizes = np.asarray([*p.sizes, *[p.sizes[0]] * (len(p.ratios) - 1)], f)
     ratios = np.sqrt(np.asarray([*[p.ratios[0]] * len(p.sizes), *p.ratios[1:]], f))
-    half_w = sizes * f(h) / f(w) * ratios / 2  # a square of the image is no square of the unit square
+    half_w = sizes * f(h) / f(w) * ratios / 2  # a square of the image is not a square of the unit square
     half_h = sizes / ratios / 2
     y, x, half_w, half_h = map(xp.asarray, (centre_y, centre_x, half_w, half_h))
     y, x = y[:, None, None], x[:, None]
@@ -161,7 +161,7 @@ class MultiBoxDetectionParams(Params):
         doc="a box that overlaps a better one by so much (intersection over union) goes; outside (0, 1]: none goes, "
         "and nothing is sorted",
     )
-    force_suppress: bool = param(False, doc="a box may also go for one of another class")
+    force_suppress: bool = param(False, doc="a box may also be removed for one of another class")
     variances: Floats = param((0.1, 0.1, 0.2, 0.2), doc="factors of the predictions: centre x and y, width, height")
     nms_topk: int = param(-1, doc="how many boxes, the best ones, take part; 0 or less: all")
 
@@ -188,5 +188,5 @@ register_op(
     not_derivative=STOPPED,
     flops=suppression_flops,
     doc="SSD's detections: rows of class (without background), probability, left, top, right, bottom, by descending "
-    "probability. The class of a row is -1 where it was suppressed or no detection is.",
+    "probability. A row that was suppressed, or holds no detection, has class -1.",
 )

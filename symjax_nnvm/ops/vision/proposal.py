@@ -18,7 +18,7 @@ Floats = tuple[float, ...]
 class ProposalParams(Params):
     rpn_pre_nms_top_n: int = param(6000, doc="how many boxes, the best ones, take part; 0 or less: all")
     rpn_post_nms_top_n: int = param(300, ge=1, doc="number of proposals; where fewer boxes are left they are repeated")
-    threshold: float = param(0.699999988, doc="a box that overlaps a better one by more (over union) goes")
+    threshold: float = param(0.699999988, doc="a box that overlaps a better one by more (over union) is removed")
     rpn_min_size: int = param(16, doc="least width and height before scaling; smaller boxes come last")
     scales: Floats = param((4.0, 8.0, 16.0, 32.0), doc="anchors' sizes, relative to feature_stride")
     ratios: Floats = param((0.5, 1.0, 2.0), gt=0, doc="anchors' heights over widths")

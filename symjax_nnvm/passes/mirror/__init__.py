@@ -61,7 +61,7 @@ def mirror_plan(
 
     Variables, loss heads, operators with subgraphs and `Custom` operators are not computed again under any rule: these
     may do what must be done once. A copy of an operator with auxiliary states reads what the original read, and writes
-    nothing. Raises GradientError for an unknown rule or an attribute that is no boolean.
+    nothing. Raises GradientError for an unknown rule or an attribute that is not a boolean.
     """
     if mirror == "off":
         return None

@@ -41,7 +41,7 @@ class Copies:
     Copies of one group read one another, and originals otherwise. A state that the original mutates is read at the
     version before, and `Recomputed` marks for the schedule that a copy writes nothing.
 
-    This is no `rewrite`: a copy is added beside its original, the reader's group decides which of the two it reads,
+    This is not a `rewrite`: a copy is added beside its original, the reader's group decides which of the two it reads,
     and what waits for a gradient is known only when that is made.
     """
 

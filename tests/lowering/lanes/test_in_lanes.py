@@ -75,7 +75,7 @@ def test_lanes_train_as_the_whole_does_and_repeat_every_bit():
 @pytest.mark.slow("compiles")
 def test_what_cannot_be_split_runs_as_the_whole_and_says_why():
     trainer, _ = trained(convolutional(), images(5), 2, steps=1)
-    assert "not in lanes: 5 samples are not divided by 2" in trainer.ways()[-1]
+    assert "not in lanes: 5 samples cannot be divided by 2" in trainer.ways()[-1]
     mixed = sym.MakeLoss(sym.sort(sym.FullyConnected(sym.Variable("data"), num_hidden=2), axis=0, name="by_sample"))
     trainer, _ = trained(mixed, {"data": points(4)["data"]}, 2, steps=1)
     assert trainer.ways()[-1].endswith("by_sample: sort mixes samples")

@@ -51,7 +51,7 @@ def test_a_size_that_the_graph_has_takes_a_session_of_its_own():
 def test_other_outputs_than_xlas_are_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(onnx_session, "tolerance", lambda dtype: -1.0)
     monkeypatch.setattr(onnx_session.np, "array_equal", lambda *_, **__: False)
-    with pytest.raises(LoweringError, match="'softmax_output' otherwise than XLA"):
+    with pytest.raises(LoweringError, match="'softmax_output' differs from XLA's"):
         predictor()(data=X)
 
 

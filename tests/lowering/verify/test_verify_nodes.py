@@ -86,7 +86,7 @@ def test_clip_at_its_bounds_is_named():
     assert kinds(report) == {"relu6": "at a kink"}
     assert "at a kink: clip 'relu6' (jax.vjp: " in str(report)
     assert "DIFFERS" not in str(report)
-    assert "each argument moved by 0.001 of its range" in str(report)
+    assert "each argument was moved by 0.001 of its range" in str(report)
 
 
 def _mobile_block() -> tuple[sym.Symbol, dict, dict]:

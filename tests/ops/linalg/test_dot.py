@@ -94,7 +94,7 @@ def test_khatri_rao_learns_rows_and_columns():
         (
             sym.linalg_gemm2(A, B, axis=2, name="d"),
             {"a": (2, 3, 4), "b": (2, 4, 5)},
-            "Rows and columns are one axis; in parameter 'axis'; expected not the last; got 2",
+            "Rows and columns are the same axis; in parameter 'axis'; expected not the last; got 2",
         ),
         (
             sym.linalg_gemm2(A, B, axis=5, name="d"),

@@ -180,7 +180,7 @@ def convert_hybrid_block(
 
     Raises:
         NotInitializedError: the block was not hybridised and called; the error is a RuntimeError, too.
-        MismatchError: `block` is no HybridBlock; the error is an AssertionError, too.
+        MismatchError: `block` is not a HybridBlock; the error is an AssertionError, too.
     """
     if not isinstance(block, HybridBlock):
         raise MismatchError("block input should be a HybridBlock", got=type(block).__name__)
@@ -202,7 +202,7 @@ def init_trainer(optimizer_or_trainer: Any) -> None:
 
     Raises:
         MismatchError: `init` was not called; the error is an AssertionError, too.
-        BlockTypeError: the argument is no Trainer; the error is a TypeError, too.
+        BlockTypeError: the argument is not a Trainer; the error is a TypeError, too.
     """
     if not _amp_initialized:
         raise MismatchError("AMP not initialized, did you forget to call amp.init()?")
@@ -236,7 +236,7 @@ def unscale(optimizer_or_trainer: Any) -> None:
         optimizer_or_trainer: the trainer.
 
     Raises:
-        BlockTypeError: the argument is no Trainer; the error is a TypeError, too.
+        BlockTypeError: the argument is not a Trainer; the error is a TypeError, too.
     """
     _refuse_others(optimizer_or_trainer)
     optimizer_or_trainer.unscale_grads()

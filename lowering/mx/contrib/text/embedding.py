@@ -63,7 +63,7 @@ class _TokenEmbedding(Vocabulary):
         """Read a file: a token and its numbers on each line. The first line of a token counts; a line of one number is
         a header. init_unknown_vec: shape → the vector of unknown tokens, where the file has none.
 
-        Raises ParamsFormatError, a ValueError, for no file; AssertionError for a line that is no vector.
+        Raises ParamsFormatError, a ValueError, for no file; AssertionError for a line that is not vector.
         """
         path = os.path.expanduser(path_text(pretrained_file_path, "pretrained_file_path"))
         if not os.path.isfile(path):
@@ -99,7 +99,7 @@ class _TokenEmbedding(Vocabulary):
 
     def _take(self, vocabulary: Vocabulary, embeddings: list[_TokenEmbedding]) -> None:
         """Have the tokens of a vocabulary, with the vectors of embeddings side by side. Raises AssertionError for what
-        is no vocabulary."""
+        is not a vocabulary."""
         problem = "The argument `vocabulary` must be an instance of mxnet.contrib.text.vocab.Vocabulary."
         assert isinstance(vocabulary, Vocabulary), problem
         tokens = vocabulary.idx_to_token

@@ -88,7 +88,7 @@ def _computes_batches(transform: Any) -> bool:
 
 
 def _transformed(transform: Any, rows: Rows) -> Rows | None:
-    """Return rows whose first part a transform was applied to; None where its rows are no images, or no arrays that
+    """Return rows whose first part a transform was applied to; None where its rows are neither images nor arrays that
     blocks take: the transform of one sample has the words for that."""
     (data, images), *others = rows
     if images.ndim != 4 or not isinstance(data, NDArray):

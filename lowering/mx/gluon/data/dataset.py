@@ -65,7 +65,7 @@ class Dataset:
             sampler: the sampler, which gives numbers of samples.
 
         Raises:
-            SymbolTypeError: `sampler` is no Sampler; the error is a TypeError, too.
+            SymbolTypeError: `sampler` is not a Sampler; the error is a TypeError, too.
         """
         if not isinstance(sampler, Sampler):
             problem = f"Invalid sampler type: {type(sampler)}. Expected gluon.data.Sampler instead."

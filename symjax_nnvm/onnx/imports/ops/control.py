@@ -114,7 +114,7 @@ _FIX = "Export the network without it: unrolled, or for one case."
 no_import(
     *("SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength"),
     *("SequenceMap", "SplitToSequence", "ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement"),
-    reason="a symbol has arrays, and no lists of them",
+    reason="a symbol has arrays, not lists of arrays",
     fix=_FIX,
 )
 no_import(

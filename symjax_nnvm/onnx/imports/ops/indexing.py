@@ -281,7 +281,7 @@ no_import(
     "ScatterElements",
     "Scatter",
     "TensorScatter",
-    reason="MXNet 1.9.1 writes along no axis",
+    reason="MXNet 1.9.1 cannot scatter along an axis",
     fix="Use ScatterND.",
 )
 no_import("DFT", "STFT", reason="ONNX keeps real and imaginary parts in an axis, and MXNet's fft in turn")

@@ -32,7 +32,7 @@ def _batch_norm(g: Composer, x: Value, gamma: Value, beta: Value, mean: Value, v
 
 
 def _computed_statistics(g: Composer, x: Value, *vectors: Value) -> Value:
-    """Return the formula for statistics that are no constants."""
+    """Return the formula for statistics that are not constants."""
     columns = [
         reshape(g, vector, [(*shape, *(1,) * (x.ndim - 2)) for shape in vector.shapes]) if x.ndim > 2 else vector
         for vector in vectors

@@ -38,7 +38,7 @@ def _floats(g: Composer, x: Value, zero: Value | None = None) -> Value:
 def _levels(g: Composer, floats: Value, zero: Value | None, dtype: DType) -> Value:
     """Return the nearest levels, counted from the zero point, within those that a dtype has."""
     if dtype not in _RANGES:
-        g.refuse(f"MXNet has no levels of {dtype}", "Quantise the network to int8 or uint8.")
+        g.refuse(f"MXNet cannot quantise to {dtype}", "Quantise the network to int8 or uint8.")
     low, high = _RANGES[dtype]
     rounded = round_to_even(g, floats)
     if zero is not None and (zero.array is None or zero.array.any()):
@@ -48,7 +48,10 @@ def _levels(g: Composer, floats: Value, zero: Value | None, dtype: DType) -> Val
 
 def _no_blocks(g: Composer) -> None:
     if g.attr("block_size", 0):
-        g.refuse("MXNet has no scales of blocks", "Quantise the network with a scale for each array, or for each axis.")
+        g.refuse(
+            "MXNet cannot quantise with a scale for each block",
+            "Quantise the network with a scale for each array, or for each axis.",
+        )
 
 
 @onnx_import("QuantizeLinear", ignores=["saturate", "precision"])

@@ -14,7 +14,7 @@ def _dtype(g: Composer, default: str) -> str:
     code = g.attr("dtype")
     dtype = default if code is None else import_onnx().helper.tensor_dtype_to_np_dtype(code).name
     if dtype not in ("float16", "float32", "float64"):
-        g.refuse(f"MXNet draws no {dtype}")
+        g.refuse(f"MXNet cannot draw numbers of {dtype}")
     return dtype
 
 

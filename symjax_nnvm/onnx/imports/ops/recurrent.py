@@ -65,7 +65,7 @@ def _mode(g: Composer, directions: int) -> str:
     if mode == "gru" and not g.attr("linear_before_reset", 0):
         g.refuse(
             "its reset gate comes before the product (linear_before_reset=0), and MXNet's after it",
-            "Train it with reset_after=True (Keras); PyTorch's own are so.",
+            "Train it with reset_after=True (Keras); PyTorch's GRU always has it so.",
         )
     return mode
 

@@ -217,7 +217,7 @@ def _real(function: Function) -> Function:
 
 
 onnx_table({name: _real(function) for name, function in REAL.items()})
-refuses("_polygamma", reason="it is the derivative of log Γ, which gradients alone have")
+refuses("_polygamma", reason="it is a derivative of log Γ, which occurs only in gradients")
 
 # -- functions with parameters ---------------------------------------------------------------------------------------
 

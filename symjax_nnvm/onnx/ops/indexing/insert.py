@@ -20,7 +20,7 @@ def _numbered(g: Builder, p: ops.PlaceParams, arr: Tensor) -> np.ndarray:
 @onnx_form("_npi_delete")
 def _delete(g: Builder, p: ops.DeleteParams, arr: Tensor, *obj: Tensor) -> Tensor:
     if obj:
-        g.refuse("how long the result is depends on values", "Give the indices as a number or a slice.")
+        g.refuse("the length of its result depends on values", "Give the indices as a number or a slice.")
     numbers = _numbered(g, p, arr)
     _, axis = ops.flat(p, numbers.shape)
     places = p.places(numbers.shape[axis], numbers.shape[axis] - 1)
@@ -41,6 +41,6 @@ def _insert(g: Builder, p: ops.InsertParams, arr: Tensor, *values: Tensor) -> Te
 
 refuses(
     "_npi_insert_tensor",
-    reason="where the new slices stand depends on values",
+    reason="the places of the new slices depend on values",
     fix="Give the indices as a number or a slice.",
 )

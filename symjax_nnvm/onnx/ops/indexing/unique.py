@@ -10,7 +10,7 @@ from symjax_nnvm.ops.indexing.mask_assign import MaskAssignScalarParams
 refuses(
     "_npi_unique",
     "_npx_nonzero",
-    reason="how long the result is depends on values",
+    reason="the length of its result depends on values",
     fix="Find it after the network has run.",
 )
 refuses(

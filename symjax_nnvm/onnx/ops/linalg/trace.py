@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from symjax_nnvm.onnx.forms import refuses
 
-refuses("_np_trace", reason="no form of a diagonal's sum is written", fix="Use _npi_einsum with the subscripts ii.")
+refuses("_np_trace", reason="this library has no ONNX form of a trace", fix="Use _npi_einsum with the subscripts ii.")

@@ -20,7 +20,7 @@ def _softmax_output(g: Builder, p: ops.SoftmaxOutputParams, data: Tensor, label:
 
 @onnx_form("softmax_cross_entropy")
 def _softmax_cross_entropy(g: Builder, p: Any, data: Tensor, label: Tensor) -> Tensor:
-    """Return - Σ log p[label]; a label that is no class has the least probability."""
+    """Return - Σ log p[label]; a label that is not a class has the least probability."""
     probabilities = g.op("Softmax", data, axis=1)
     chosen = g.op("Equal", steps(g, data, 1, "int64"), g.unsqueeze(g.cast(label, "int64"), 1))
     picked = g.op("Where", chosen, probabilities, g.constant(0, data.dtype))

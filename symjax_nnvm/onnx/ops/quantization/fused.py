@@ -115,7 +115,7 @@ def _ended(g: Builder, p: ops.FusedConvolution | ops.FusedDense, out: Tensor, wr
     """A float result as levels of the calibrated range. written: the dtype in which they are written, whose bits are
     then read as the result's; oneDNN writes over the summand."""
     if p.dtype == "int32":
-        g.refuse("its sums are int32 levels of a range that only run time knows", _CALIBRATE)
+        g.refuse("its int32 sums have a range that is known only at run time", _CALIBRATE)
     both = calibrated(g, p.node)
     levels = as_levels(g, out, magnitude(g, both), written, LEVELS[p.dtype])
     if written != p.dtype:
@@ -182,6 +182,6 @@ def _attention(g: Builder, p: ops.FusedAttentionParams, *inputs: Tensor) -> Tens
     if p.enable_float_output:
         return out
     if not p.is_calibrated:
-        g.refuse("its sums are int32 levels of a range that only run time knows", _CALIBRATE)
+        g.refuse("its int32 sums have a range that is known only at run time", _CALIBRATE)
     both = calibrated(g, p)
     return [as_levels(g, out, magnitude(g, both), "int8"), *both]

@@ -6,6 +6,6 @@ from symjax_nnvm.onnx.forms import refuses
 
 refuses(
     "_npi_bincount",
-    reason="how long its result is depends on values",
+    reason="the length of its result depends on values",
     fix="Where the largest number is known, sum one_hot of the data over its first axis.",
 )

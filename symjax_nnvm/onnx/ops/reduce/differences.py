@@ -6,6 +6,6 @@ from symjax_nnvm.onnx.forms import refuses
 
 refuses(
     *("_npi_diff", "_npi_ediff1d"),
-    reason="no form of differences is written",
+    reason="this library has no ONNX form of differences",
     fix="Subtract two slices of the array.",
 )

@@ -38,6 +38,6 @@ def _at_least(g: Builder, p: Any, *arrays: Tensor) -> list[Tensor]:
 onnx_form("_np_copy")(identity)
 refuses(
     "_npi_share_memory",
-    reason="tensors of a file have no memory of their own",
-    fix="Ask before the network is written.",
+    reason="the tensors of a file have no memory addresses",
+    fix="Call it before the network is exported.",
 )

@@ -30,4 +30,4 @@ def _pad(g: Builder, p: ops.NumpyPadParams, data: Tensor) -> Tensor:
     return arranged(g, g.reshape(data, -1), places, p.constant_value)
 
 
-refuses("_pad_extremes", reason="it is of second gradients alone", fix="Export the network without gradients.")
+refuses("_pad_extremes", reason="it occurs only in second gradients", fix="Export the network without gradients.")

@@ -96,7 +96,7 @@ def _converted(g: Builder, p: ops.BoxNMSParams, rows: Tensor, k: int) -> Tensor:
 
 refuses(
     "_contrib_bipartite_matching",
-    reason="it pairs boxes with what they should be, which only training needs",
+    reason="it matches boxes with their targets, which only training needs",
     fix="Cut the network before it, with symjax_nnvm.cut(net, name).",
 )
 

@@ -169,8 +169,8 @@ def test_a_layer_is_fused_with_its_only_reader():
         ({"quantize_granularity": "row-wise"}, "quantize_granularity='row-wise'"),
         ({"calib_mode": "customize"}, "calib_mode='customize'.*'none' or 'naive' or 'entropy'"),
         ({"excluded_sym_names": "fc1"}, "excluded_sym_names must be a list of strings"),
-        ({"calib_data": [1]}, r"A batch of calib_data is no array.*got int.*calib_data=\[batch, …\]"),
-        ({"calib_data": 1}, r"calib_data are no batches.*got int.*calib_data=\[batch, …\]"),
+        ({"calib_data": [1]}, r"A batch of calib_data must be an array.*got int.*calib_data=\[batch, …\]"),
+        ({"calib_data": 1}, r"calib_data must be batches.*got int.*calib_data=\[batch, …\]"),
         ({}, "calib_data must be provided.*calib_mode='none'"),
     ],
 )
@@ -240,7 +240,7 @@ def test_a_network_of_integers_is_not_trained(model, trainer, how):
 
 def test_an_optimiser_leaves_integers_alone():
     weight = mx.nd.ones((2, 3), dtype=np.int8)
-    with pytest.raises(mx.MXNetError, match=r"SGD changes floats alone: 'w' cannot.*int8.*\.dequantized\(\)"):
+    with pytest.raises(mx.MXNetError, match=r"SGD updates only floats: 'w' cannot.*int8.*\.dequantized\(\)"):
         mx.optimizer.get_updater(mx.optimizer.create("sgd"))("w", weight, weight)
 
 

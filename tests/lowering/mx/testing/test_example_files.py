@@ -124,7 +124,7 @@ def test_archives_that_would_write_elsewhere_or_without_end(tmp_path: Path, monk
         tu.get_zip_data("z", (tmp_path / "outside.zip").as_uri(), "x")
     assert not Path("elsewhere.txt").exists()
     Path("no.zip").write_bytes(b"PK")
-    with pytest.raises(OSError, match="no.zip is no zip archive"):
+    with pytest.raises(OSError, match="no.zip is not a zip archive"):
         tu.get_zip_data("z", (tmp_path / "no.zip").as_uri(), "x")
     for module in (downloader, downloads):
         monkeypatch.setattr(module, "MOST", 10)

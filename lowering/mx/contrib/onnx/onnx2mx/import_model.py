@@ -32,7 +32,7 @@ def get_model_metadata(model_file: StrPath) -> dict[str, list[tuple[Any, ...]]]:
     """Return the inputs and outputs of a network: `input_tensor_data`, (name, shape, ONNX' number of the dtype) of
     each input that has no weight, and `output_tensor_data`, (name, shape); 0 stands for a size that is open.
 
-    Raises OnnxError for what is no ONNX model, ModelNotFoundError, FileError, MissingExtraError.
+    Raises OnnxError for anything that is not an ONNX model, ModelNotFoundError, FileError, MissingExtraError.
     """
     graph = read_model(model_file)[0].graph
     weights = {tensor.name for tensor in graph.initializer}

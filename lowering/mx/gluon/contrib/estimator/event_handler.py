@@ -21,7 +21,8 @@ Metrics = EvalMetric | Sequence[EvalMetric] | None
 
 
 def _period(number: int | None, param: str) -> int | None:
-    """Return a period, which may be None or 0 for never. Raises CountError for what is no number of times."""
+    """Return a period, which may be None or 0 for never. Raises CountError for anything that is not a number of
+    times."""
     return None if number is None else check_count(number, param, least=0)
 
 
@@ -427,7 +428,7 @@ class CheckpointHandler(_Monitor, TrainBegin, BatchEnd, EpochEnd):
         unit, most = ("epochs", estimator.max_epoch) if by_epochs else ("batches", estimator.max_batch)
         if not (self.epoch_period if by_epochs else self.batch_period) or other:
             raise MismatchError(
-                f"resume_from_checkpoint goes on by the {unit} that fit counts",
+                f"fit counts {unit}, so resume_from_checkpoint needs checkpoints that count {unit}",
                 fix="epoch_period=1, batch_period=None"
                 if by_epochs
                 else "epoch_period=None, batch_period=a number of batches",
@@ -466,7 +467,7 @@ class EarlyStoppingHandler(_Monitor, TrainBegin, EpochEnd, TrainEnd):
         baseline: the value to compare the first one with.
 
     Raises:
-        BlockValueError: `monitor` is no metric, or one composed of several.
+        BlockValueError: `monitor` is not a metric, or one composed of several.
     """
 
     def __init__(

@@ -68,7 +68,7 @@ class MNIST(_Files):
     Raises:
         ModelNotFoundError: a file is missing; the message names the files to get and their folder.
         TrainingError: a file is none of MNIST's.
-        FileError: a path is no regular file.
+        FileError: a path is not a regular file.
         OSError: a file cannot be read.
     """
 

@@ -120,7 +120,7 @@ class Rotate(Block):
         zoom_out: shrink until the whole image is visible.
 
     Raises:
-        SymbolTypeError: the input is no float32 tensor.
+        SymbolTypeError: the input is not a float32 tensor.
     """
 
     def __init__(self, rotation_degrees: float, zoom_in: bool = False, zoom_out: bool = False):
@@ -143,7 +143,7 @@ class RandomRotation(Block):
 
     Raises:
         ParamError: the limits are not in order, or the probability is none; the error is a ValueError, too.
-        SymbolTypeError: the input is no float32 tensor.
+        SymbolTypeError: the input is not a float32 tensor.
     """
 
     def __init__(
