@@ -103,7 +103,9 @@ def test_places_that_a_graph_cannot_count_have_a_way_out():
     for call in (lambda F, x: F.np.nonzero(x), lambda F, x: F.np.where(x > 0)):
         net = Called(call)
         net.hybridize()
-        with pytest.raises(TypeError, match=r"a symbol's axes are unknown.*F.npx.nonzero\(x\) returns the places as rows"):
+        with pytest.raises(
+            TypeError, match=r"a symbol's axes are unknown.*F.npx.nonzero\(x\) returns the places as rows"
+        ):
             net(np.array(X))
     net = Called(lambda F, x: F.npx.nonzero(x > 2))
     net.hybridize()
