@@ -35,7 +35,7 @@ def _squares_fit(array: Array) -> bool:
 
 
 def _branching(*arrays: Array, axes: Sequence[int] | None, plus: float) -> Array:
-    """Add up again what was not in range: a branch that ordinary numbers do not enter. Processors read once."""
+    """Return norms; sums that overflow or underflow are computed again, scaled, in a branch taken only then (CPU)."""
     total = _total(arrays, axes, plus)
     usual = jnp.all((total >= _lost(total)) & (total < math.inf))
 

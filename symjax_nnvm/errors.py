@@ -323,7 +323,7 @@ def _value_text(value: object) -> str:
 
 
 def _shortened(message: str) -> str:
-    """Give a message with its middle left out where it is too long: what is the matter comes first, what to do last."""
+    """Return a message, without its middle if it is too long: the problem comes first, what to do last."""
     if len(message) <= MAX_MESSAGE:
         return message
     half = MAX_MESSAGE // 2 - 50  # room for the note: a message that was cut is not cut again
@@ -363,7 +363,7 @@ def listed(names: Iterable[object], limit: int = MAX_LISTED) -> str:
 
 
 def closest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.6) -> list[str]:
-    """Give the names most like one that is not among them, closest first; without capitals and underscores at the ends.
+    """Return the names most like an unknown one, closest first; case and outer underscores are ignored.
 
     cutoff: how alike they have to be, 1 the same. Bounded in time for any names in a file.
     """

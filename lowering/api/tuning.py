@@ -167,7 +167,8 @@ def _channels_last(weight: jax.Array) -> jax.Array:
 
 
 def measure(functions: dict[str, Callable[[], Any]], rounds: int, seconds: float) -> dict[str, float]:
-    """Give median seconds of each, in turn: three rounds of all, then of those that may be the fastest, for so long."""
+    """Return median seconds of each, measured in turn: three rounds of all, then of those that may be the fastest, for
+    so long."""
     times: dict[str, list[float]] = {name: [] for name in functions}
 
     def one_round(names: Sequence[str]) -> None:

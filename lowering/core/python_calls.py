@@ -166,8 +166,8 @@ def refuse_export(symbol: Symbol) -> None:
 
 
 def step_of_loops() -> tuple[tuple[int, ...], bool]:
-    """Return which step of each loop this thread runs, the outermost first; whether it computes again what these have
-    computed, for a gradient."""
+    """Return the number of the step of each loop that this thread is in, the outermost first, and whether the steps
+    are computed again for a gradient."""
     return _inside.at, _inside.again
 
 

@@ -195,7 +195,7 @@ def _coloured(image: np.ndarray, p: DetectionAugmentation, draws: Draws) -> np.n
 def _padded(
     image: np.ndarray, label: DetectionLabel, p: DetectionAugmentation, draws: Draws
 ) -> tuple[np.ndarray, DetectionLabel]:
-    """Return the image anywhere on a larger ground of one colour; as it is where that would hardly be larger."""
+    """Return the image at a random place of a larger ground of one colour; unchanged if the ground is hardly larger."""
     scale = draws.uniform(1, p.max_pad_scale)
     if scale < _SMALLEST_PAD:
         return image, label

@@ -104,7 +104,7 @@ class ImageDetRecordIter(RecordBatches):
 
 
 def _width_of(file: RecordFile, labels: Mapping[int, Any] | None, label_width: int) -> int:
-    """Return the longest label's length. Raises TrainingError where records' are not label_width long, above 0."""
+    """Return the length of the longest label. Raises TrainingError if a record's label is not label_width > 0 long."""
     if labels is not None:
         return max(map(np.size, labels.values()), default=0)
     widths = [np.size(file.label(i)) for i in range(len(file))]

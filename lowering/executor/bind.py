@@ -87,7 +87,7 @@ class _Network:
         return self._variables(infer_shape(graph, shapes=known_shapes).attrs["shape"])
 
     def dtypes(self, named_dtypes: Mapping[str, Any], narrowed: bool = False) -> tuple[list[Any], list[Any]]:
-        """Give dtypes of arguments and states likewise. narrowed: those of 64 bits are as those of 32.
+        """Return dtypes of arguments and states by name. narrowed: those of 64 bits are as those of 32.
 
         Raises InferenceError, SymbolTypeError for anything that is not a dtype.
         """

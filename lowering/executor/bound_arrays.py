@@ -53,7 +53,7 @@ def _filled(shape: tuple[int, ...], dtype: Any, number: float, place: Place) -> 
 
 
 def fill(cell: Cell, number: float) -> None:
-    """Have a cell hold a number in all places: one array for all cells of its kind, so that most calls do nothing."""
+    """Fill a cell with a number. Cells of one kind share an array, so that most calls do nothing."""
     filled = _filled(cell.shape, cell.dtype, number, cell.place)
     if cell.show() is not filled:
         cell.assign(filled)
@@ -215,11 +215,11 @@ class OwnCell(ArrayCell):
 
     @property
     def memory(self) -> np.ndarray | None:
-        """As `Cell.memory`."""
+        """See `Cell.memory`."""
         return self._memory
 
     def own_memory(self) -> np.ndarray | None:
-        """As `Cell.own_memory`."""
+        """See `Cell.own_memory`."""
         if self._memory is None:
             value = self.value
             if is_called_back() or not on_cpu(value):
@@ -323,7 +323,7 @@ def values_of(cells: Iterable[ArrayCell | None]) -> list[Any]:
 
 
 def keep_all(cells: Sequence[ArrayCell], values: Sequence[jax.Array]) -> None:
-    """Have cells hold arrays that the executor itself computed."""
+    """Store arrays that the executor itself computed in cells."""
     if is_called_back():
         values = [at_home(value) for value in values]
     for cell, value in zip(cells, values, strict=True):

@@ -399,7 +399,7 @@ class Executor:
             cell.keep(cell.value + gradient if i in self._again else gradient)
 
     def _advance_states(self, args: list[jax.Array], aux: list[jax.Array], randomness: Randomness) -> None:
-        """Give the states their new values: those the forward part found, if it read what the states hold now."""
+        """Set the states to the values that the forward part computed, if it read what they hold now."""
         functions = self._functions
         later = [i for i in range(len(aux)) if i not in functions.written_in_forward]
         if not later:

@@ -64,7 +64,7 @@ class ExecutorFunctions:
         self._forgotten = False
 
     def forget(self, _: Any = None) -> None:
-        """Let go of all programs. Others are to be called, that begin anew."""
+        """Drop all programs; later calls begin anew."""
         self._jitted, self._forgotten = {}, True
 
     def program(self, is_train: bool, monitored: bool = False) -> GradientProgram:
@@ -166,7 +166,8 @@ class ExecutorFunctions:
         return self._jit(("forward", is_train), forward)
 
     def forward_keeping(self, is_train: bool, monitored: bool = False) -> Callable[..., Any]:
-        """Give (args, aux, randomness) → (outputs, new states, residuals, values of the forward steps if monitored)."""
+        """Return a function (args, aux, randomness) → (outputs, new states, residuals, values of the forward steps if
+        monitored)."""
 
         def forward_keeping(args: Arrays, aux: Arrays, randomness: Randomness):
             program = self.program(is_train, monitored)
@@ -261,8 +262,8 @@ class ExecutorFunctions:
         return jitted
 
     def ways(self) -> list[str]:
-        """Return lines of text: how the first calls run, and when they move up; else how the calls of each batch's
-        shapes run that train."""
+        """Return lines of text: while calls are not fully compiled, how they run and until when; afterwards how
+        training calls run, a line for each batch's shapes."""
         if self.account is not None:
             way = "evaluated by NumPy" if self.account.is_begun else "compiled quickly"
             return [f"{way}; {self.account}"]

@@ -184,7 +184,7 @@ def _pow(equation: JaxEquation) -> Arrays:
 
 @evaluates("integer_pow")
 def _integer_pow(equation: JaxEquation) -> Arrays:
-    """By the products that JAX makes of it."""
+    """Compute an integer power by the products that JAX makes of it."""
     exponent: int = equation.params["y"]
     dtype = dtype_of(equation.outvars[0])
     require(exponent >= 0 or is_floating(dtype))

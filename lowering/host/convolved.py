@@ -106,7 +106,7 @@ class _OwnProgram:
         return self._compiled
 
     def forget(self, _: Any) -> None:
-        """Let go of the program."""
+        """Drop the program."""
         self._compiled = None
 
 

@@ -83,7 +83,8 @@ class OpenTraces:
         return frozenset(_parameters(self._entries))
 
     def traced(self, function: Callable[..., Any], args: Sequence[Any]) -> TracedFunction | None:
-        """The function's equations, if they are known for sizes that the arguments have, or are traced now so."""
+        """Return the function's equations for the sizes of these arguments, traced now if needed; None if they cannot
+        be."""
         found = self._found(function, args)
         return None if found is None else TracedFunction(found[1](found[0].closed), found[0].shapes)
 
@@ -114,7 +115,7 @@ class OpenTraces:
         return family.found([kind.shape for kind in kinds], with_symbols)
 
     def forget(self, key: Any) -> None:
-        """Let go of the equations for arguments of one structure."""
+        """Drop the equations for arguments of one structure."""
         self._families.pop(key, None)
 
 

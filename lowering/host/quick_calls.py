@@ -1,4 +1,4 @@
-"""By how much a call of a program is slower that was compiled quickly."""
+"""Estimates of how much slower calls of a quickly compiled program are."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ class Staged:
         return _waited_for(compiled, 0) if self._few else later  # a new size is too large more often
 
     def forget(self, key: Any) -> None:
-        """Let go of the programs of a signature, and of what was counted: it begins anew. None: of what is compiled for
+        """Drop the programs of a signature, and what was counted: it begins anew. None: of what is compiled for
         all that are not told apart."""
         if key is None:
             vars(self).pop("_in_full", None)

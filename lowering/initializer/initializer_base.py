@@ -197,7 +197,7 @@ def draw(sampler: Callable[..., jax.Array], desc: str, key: jax.Array | None, *a
 
 
 def bilinear(desc: str, shape: Shape) -> np.ndarray:
-    """Give the kernel (n, c, h, w) of bilinear interpolation by a deconvolution; its centre goes by the width alone."""
+    """Return the kernel (n, c, h, w) of bilinear interpolation by a deconvolution; the width decides its centre."""
     if len(shape) != 4:
         raise InitializerError("A bilinear kernel must have four axes", node=desc, expected="(n, c, h, w)", got=shape)
     half = np.ceil(shape[3] / 2.0)
@@ -223,10 +223,9 @@ def _no_rule(name: str) -> InitializerError:
 
 
 def counts_elements(key: Any) -> bool:
-    """Return whether the numbers drawn from a key depend on their places alone: the first of many are those of few.
+    """Return whether element i drawn from a key is the same however many elements are drawn.
 
-    So they are of JAX's own generator, whose words are as good. Of no key, and of one that is traced, nothing is drawn
-    ahead.
+    That is so for JAX's own generator. Without a key, and with a traced one, nothing is drawn ahead.
     """
     if key is None or isinstance(key, Tracer) or not getattr(jax.config, "jax_threefry_partitionable", False):
         return False

@@ -188,7 +188,7 @@ class InLanes:
         return lanes
 
     def forget(self, key: Any) -> None:
-        """Let go of the lanes for a batch's shapes: they are made anew when such a batch comes again."""
+        """Drop the lanes for a batch's shapes: they are made anew when such a batch comes again."""
         self._lanes.pop(key, None)
         self._kept.pop(key, None)
 

@@ -1,4 +1,4 @@
-"""Where lanes meet: sums over all samples, in the middle of a step."""
+"""A meeting of lanes: sums over all samples, in the middle of a step."""
 
 from __future__ import annotations
 

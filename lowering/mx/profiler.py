@@ -225,7 +225,7 @@ def dump_profile() -> None:
 
 
 class _Named:
-    """What a script marks in the trace."""
+    """A named range, or mark, that a script adds to the trace."""
 
     def __init__(self, domain: Domain | None, name: str):
         self.domain, self.name = domain, name

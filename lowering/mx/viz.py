@@ -114,7 +114,8 @@ def _shapes(symbol: Symbol, input_shapes: Mapping[str, Sequence[int]]) -> dict[s
 
 
 def _sample_shape(node: Node, shapes: Shapes) -> tuple[int, ...]:
-    """Give the shape of a layer's output without the axis of the batch; () of one with several outputs, or unknown."""
+    """Return the shape of a layer's output without the axis of the batch; () of one with several outputs, or
+    unknown."""
     return (shapes or {}).get(node["name"] if node["op"] == "null" else f"{node['name']}_output", ())[1:]
 
 

@@ -211,7 +211,8 @@ def one_worker_device() -> Any:
 
 
 def workers() -> int:
-    """Give the number of threads of JAX's CPU client, which decides the layout of oneDNN's weights; 0 where unknown."""
+    """Return the number of threads of JAX's CPU client, which decides the layout of oneDNN's weights; 0 where
+    unknown."""
     jax.devices("cpu")  # has them from here on
     try:
         return sum(name.endswith(_WORKER) for id, name in _threads().items() if id not in _of_clients_made)

@@ -96,7 +96,7 @@ def _depth(x: Number) -> int:
 
 
 def linear(f: Callable[..., Any], *xs: Any) -> Any:
-    """A linear function of equally deep numbers together: of a list of pieces, for one."""
+    """Apply a linear function, such as a concatenation, to dual numbers: to the values and to the slopes."""
     if any(isinstance(x, Dual) for x in xs):
         deep = next(x for x in xs if isinstance(x, Dual))
         lifted = [lift(x, deep) for x in xs]

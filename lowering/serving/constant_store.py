@@ -84,7 +84,8 @@ class ConstantStore:
         return dict(self._computed)
 
     def wanted(self, programs: Programs, options: Options) -> Wanted:
-        """Give the arrays that a program of these options takes besides inputs: constants, and values computed once."""
+        """Return the arrays that a program of these options takes besides inputs: constants, and values computed
+        once."""
         program, values = programs.forward(options), programs.plan(options).precompute
         addresses: dict[str, str] = {}
         if values is not None:

@@ -109,7 +109,7 @@ def in_chunks(run: Callable[..., list[jax.Array]], size: int) -> Callable[..., l
 
 
 def _of_data(program: Program, inputs: Arrays, constants: Arrays, batch: int) -> Sizes | None:
-    """Return shapes of entries that depend on inputs; None, where samples may mix or an operator has another batch."""
+    """Return shapes of entries that depend on inputs; None if samples may mix or an operator changes the batch size."""
     index, sizes_of_data = program.index, Sizes()
     try:
         shapes: Sequence[Shape | None] = program.inference.of_variables({**inputs, **constants}).shapes

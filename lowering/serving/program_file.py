@@ -174,7 +174,7 @@ def _served(
     inputs: Mapping[str, jax.ShapeDtypeStruct],
     options: Options,
 ) -> Served:
-    """Give the function with the fastest algorithms, where no size was left open and one kind of platform is meant."""
+    """Return the function, with the fastest algorithms if no size is open and there is one kind of platform."""
     fixed = options.platform != ANY and all(isinstance(size, int) for aval in inputs.values() for size in aval.shape)
     programs, store = Programs(network), ConstantStore(arrays, on_device(None), None)
     if not fixed:

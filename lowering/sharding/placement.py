@@ -103,7 +103,8 @@ class Placement:
         return {name: self._of_word(name, shape, "fsdp", "zero1") for name, shape in shapes.items()}
 
     def states(self, shapes: Mapping[str, Shape]) -> dict[str, Any]:
-        """Give shardings of auxiliary states by name, which are small: whole on every device, unless a rule matches."""
+        """Return shardings of auxiliary states by name, which are small: whole on every device, unless a rule
+        matches."""
         return {name: self._by_rule(name, shape) for name, shape in shapes.items()}
 
     def _of_word(self, name: str, shape: Shape, *words: str) -> Any:

@@ -101,7 +101,7 @@ def is_zero(atom: Atom) -> bool:
 
 
 def repeated(atom: Atom) -> Atom:
-    """Return what an atom repeats along new axes, or the atom."""
+    """Return the operand if an atom only broadcasts it along new axes; else the atom."""
     spread = made(atom, "broadcast_in_dim")
     return repeated(spread.inputs[0]) if spread else atom
 

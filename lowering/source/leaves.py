@@ -105,7 +105,7 @@ class NodeCode:
 
     @property
     def key(self) -> object:
-        """Return what is equal for nodes that one function serves."""
+        """Return a key that is equal for nodes that one function of the source can serve."""
         op, consts = self.node.node.op, tuple(self.consts) if self.is_custom else len(self.consts)
         return (
             op and op.name,

@@ -16,7 +16,7 @@ WORD = "w"
 
 
 def marker(kind: str, which: object) -> str:
-    """Return the place of a part. kind: a letter. which: its number or name."""
+    """Return the text that marks a part's place in a template. kind: a letter. which: the part's number or name."""
     return f"\ue000{kind}{which}\ue001"
 
 

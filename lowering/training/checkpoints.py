@@ -335,7 +335,7 @@ class Checkpoints:
 
 
 def _take_room(file: int, size: int) -> None:
-    """Have the system reserve as many bytes, which takes no time. Raises OSError where there is no room for them."""
+    """Reserve as many bytes on the disk, which takes no time. Raises OSError where there is no room for them."""
     if hasattr(os, "posix_fallocate"):
         try:
             os.posix_fallocate(file, 0, max(size, 1))

@@ -268,7 +268,7 @@ def _rows(name: str, label: Array, output: Array, axis: int) -> tuple[Array, Arr
 
 
 def _axis_number(name: str, axis: Any) -> int:
-    """Return an axis as a number: MXNet reads the text of one, too. Raises TrainingError for what is none."""
+    """Return an axis, a number or its text, as a number. Raises TrainingError if it is neither."""
     try:
         return int(str(axis))
     except ValueError:

@@ -84,7 +84,7 @@ class RunLock:
         _HELD[self._key] = self
 
     def let_go(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         close, self._close = self._close, None
         if close is not None:
             if _HELD.get(self._key) is self:

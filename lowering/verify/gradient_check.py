@@ -330,7 +330,8 @@ def _compare_directions(point: _Point, watch: Callable[[range], Iterable[int]], 
 
 
 def _along(point: _Point) -> Callable[[Arrays, Arrays], Any]:
-    """Give (arguments, direction) → the derivative along it: forwards, without any gradient, unless ours is trusted."""
+    """Return a function (arguments, direction) → the derivative along it: forwards, without any gradient, unless ours
+    is trusted."""
     if not point.trusted:
         return Staged(lambda chosen, direction: jax.jvp(point.value, (chosen,), (direction,))[1])
     gradient = Staged(jax.grad(point.value))  # our own gradients run backwards only

@@ -41,7 +41,7 @@ _STEP = 1e-6
 
 
 def moved(x: jax.Array, key: jax.Array) -> jax.Array:
-    """Give an array a little beside x: each element goes some way towards the farther end of the range of all elements.
+    """Return an array near x: each element is moved towards the farther end of the range of all elements.
 
     So numbers that are all positive, or probabilities, stay what they are. Where all elements are equal each goes up
     or down by a thousandth of itself, zeros by a thousandth.

@@ -147,7 +147,7 @@ class Jitted:
         self._kept = Kept(self) if kept is None else kept
 
     def forget(self, _: Any = None) -> None:
-        """Let go of all programs: the next call compiles anew."""
+        """Drop all programs: the next call compiles anew."""
         for name in ("_traced", "plain", "_compiling"):
             vars(self).pop(name, None)
 

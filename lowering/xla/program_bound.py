@@ -45,7 +45,7 @@ class Forgets(Protocol):
     """Has programs, of the signature `key`, that it lets go of."""
 
     def forget(self, key: Any, /) -> None:
-        """Let go of programs."""
+        """Drop programs."""
         ...
 
 
@@ -74,7 +74,7 @@ class Kept:
         _bound.grow(size, self)
 
     def forget(self) -> None:
-        """Have the owner let go of the programs."""
+        """Have the owner drop the programs."""
         self.bytes = 0
         owner = self._owner()
         if owner is not None:

@@ -127,7 +127,7 @@ def _of_column(column: Column, above: Sequence[Sequence[Pull]], below: Sequence[
 
 
 def _wish(middles: Sequence[float], pulls: Sequence[Pull], otherwise: float) -> float:
-    """Return the position that satisfies most pulls."""
+    """Return the weighted median of the positions that the pulls ask for; `otherwise` if there are none."""
     if len(pulls) == 1:
         return middles[pulls[0][0]] + pulls[0][1]
     return _median([(middles[other] + offset, weight) for other, offset, weight in pulls]) if pulls else otherwise

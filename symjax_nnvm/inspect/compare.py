@@ -181,7 +181,7 @@ def _compare(name: str, a: Any, b: Any, rtol: float, atol: float) -> ArrayDiffer
 
 
 def _renamed(a: IndexedGraph, b: IndexedGraph) -> tuple[tuple[str, str], ...] | None:
-    """Give the names that differ, when nothing else does; None when something else does, or every name is the same."""
+    """Return the names that differ if nothing else does; None if something else differs, or all names are equal."""
     if len(a.nodes) != len(b.nodes) or a.outputs != b.outputs:
         return None
     pairs = []

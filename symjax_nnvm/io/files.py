@@ -292,7 +292,7 @@ def _is_temporary(name: str, target: Path) -> bool:
 
 
 def _like(old: os.stat_result, descriptor: int) -> None:
-    """Give a file owner, where the system allows, and mode of the file that is replaced."""
+    """Set a file's mode and, where the system allows, its owner to those of the file that it replaces."""
     if hasattr(os, "fchown"):
         status = os.fstat(descriptor)
         if (status.st_uid, status.st_gid) != (old.st_uid, old.st_gid):

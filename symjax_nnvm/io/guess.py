@@ -41,7 +41,7 @@ def guess_file_type(head: bytes, size: int) -> str | None:
 
 
 def symbol_text(data: bytes, path: str | os.PathLike[str]) -> str:
-    """Give the text of a symbol file. Raises JSONFormatError, which names the file's real kind."""
+    """Return the text of a symbol file. Raises JSONFormatError, which names the file's real kind."""
     if not data.strip():
         raise JSONFormatError(f"{os.fspath(path)} is not a symbol file: it is empty.")
     if not data.lstrip().startswith(b"{"):

@@ -42,7 +42,8 @@ def subgraph_variables(graph: Subgraph) -> list[Node]:
 
 
 def subgraph(outputs: Iterable[NodeEntry], fed: Sequence[Node]) -> Graph:
-    """Give a subgraph whose operator feeds these variables, in this order, also those that its outputs do not reach."""
+    """Return a subgraph whose operator feeds these variables, in this order, also those that its outputs do not
+    reach."""
     return Graph(outputs, {_VARIABLES: list(fed)})
 
 

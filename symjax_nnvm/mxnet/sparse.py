@@ -107,7 +107,8 @@ class CSRArray(SparseArray):
 
 
 def sparse_from_members(parts: Mapping[str, Any]) -> SparseArray:
-    """Give the array that MXNet 2.0 keeps as a folder of .npy members: data, indices, shape, (csr) indptr, and format.
+    """Return the array that MXNet 2.0 keeps as a folder of .npy members: data, indices, shape, (csr) indptr, and
+    format.
 
     The header of `format` is malformed as 2.0 writes it, so its bytes are given; the word stands at their end.
     Raises ValueError.

@@ -118,7 +118,7 @@ def _all_fit(own: Layers, stored: Layers) -> bool:
 
 
 def _by_creation(layers: Layers) -> Layers:
-    """Give the layers, where those whose names differ in the last number alone stand in the order of these numbers."""
+    """Return the layers; those whose names differ only in the last number are in the order of these numbers."""
     places: dict[str, list[int]] = {}
     for i, layer in enumerate(layers):
         places.setdefault(layer.name.rstrip(_DIGITS), []).append(i)

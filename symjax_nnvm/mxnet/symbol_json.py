@@ -111,7 +111,8 @@ def _reduce_everything(nodes: Sequence[Node]) -> None:
 
 
 def _input_names(node: Node) -> Sequence[str]:
-    """Give names of all inputs that a parsed operator node should have; none where its operator does not name them."""
+    """Return names of all inputs that a parsed operator node should have; none where its operator does not name
+    them."""
     if node.op is None or node.op not in FListInputNames:
         return ()
     required = node.num_inputs()

@@ -132,7 +132,7 @@ def _all(nodes: Iterable[OnnxNode]) -> Iterator[OnnxNode]:
 
 
 def _name(nodes: Sequence[OnnxNode]) -> None:
-    """Give nodes that have no name that of their first output, or one like it: the network may have such a node."""
+    """Name nodes without a name after their first output, or like it if the network has such a node."""
     taken = {node.name: 0 for node in _all(nodes) if node.name}
     for node in _all(nodes):
         if not node.name:

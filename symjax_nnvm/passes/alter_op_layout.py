@@ -103,7 +103,7 @@ class _Orders:
         self._nodes[node] = replacement
 
     def _alter(self, node: Node) -> bool:
-        """Let another operator take a node's place."""
+        """Replace a node by one of another operator."""
         order, region = None, self._regions.new()
 
         def data(ndim: int) -> NodeEntry:

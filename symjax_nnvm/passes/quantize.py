@@ -164,7 +164,7 @@ class _Rule:
 
 
 def _suffix(entry: NodeEntry) -> str:
-    """How MXNet names an output there: by the name that its operator lists, else by its number."""
+    """Return the suffix that MXNet gives an output in these names: its listed name, else its number."""
     node = entry.node
     if node.op is None:
         return ""

@@ -97,7 +97,7 @@ def refuse_untrainable(
 
 
 def untrainable(symbol: Symbol) -> frozenset[str]:
-    """Return the names of variables that no gradient reaches, for operators on 8-bit integers stand above them."""
+    """Return the names of variables that no gradient reaches because operators on 8-bit integers read them."""
     below = [node for node in post_order(symbol.outputs) if node.op in FDequantized]
     seen, stack = set[Node](), [entry.node for entry in symbol.outputs] if below else []
     while stack:

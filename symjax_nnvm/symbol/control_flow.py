@@ -296,7 +296,8 @@ class _Body:
         self.outer = [outer_of[node] for node in self.variables]
 
     def position(self, i: int, what: str) -> int:
-        """Give the place of formal i among the variables. Raises UnusedInputError when the function did not use it."""
+        """Return the place of formal i among the variables. Raises UnusedInputError when the function did not use
+        it."""
         node = self.formals[i].outputs[0].node
         if node not in self.variables:
             problem = f"The {what} must be used in the body of the loop, but {self._actuals[i].name!r} is not"

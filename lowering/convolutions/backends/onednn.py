@@ -119,12 +119,12 @@ class OneDnn(Backend):
 
     @property
     def calls(self) -> bool:
-        """It has a library."""
+        """Return True: this backend has a library."""
         return True
 
     @property
     def fuses(self) -> bool:
-        """It does what follows a product in the same pass."""
+        """Return True: this backend does what follows a product in the same pass."""
         return True
 
     def layout(self, geometry: Geometry, epilogue: Epilogue) -> str | None:

@@ -23,7 +23,7 @@ class XlaOneDnn(Backend):
 
     @property
     def calls(self) -> bool:
-        """It has a library."""
+        """Return True: this backend has a library."""
         return True
 
     def computes(self, direction: Direction, geometry: Geometry) -> bool:

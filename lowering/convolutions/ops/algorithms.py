@@ -90,7 +90,7 @@ def _channels_last(direction: Direction, data: int) -> Rule:
 
 
 def of_layout(direction: Direction, p: ConvolutionGeometry, data: Sequence[int], dtype: DType, backend: Backend) -> str:
-    """Of a convolution of data of this shape, in the convolution's layout."""
+    """Return the geometry of a convolution of data of this shape, in the convolution's layout."""
     g = geometry_of(p, [data[axis] for axis in (0, *p.spatial_axes, p.channel_axis)], dtype)
     if backend.first_on_gpu:
         return _without_cudnn(direction, g)

@@ -241,7 +241,7 @@ for _name in ("_channels_last_convolution", "_fused_convolution", "FullyConnecte
 
 
 def in_layout(node: Node, layout: str) -> NodeEntry:
-    """A product, fused or not, with its weight in a layout."""
+    """Return a product like the node, fused or not, whose weight is stored in the layout."""
     data, weight, *addends = node.inputs
     p, groups = node.attrs.parsed, 1
     if isinstance(p, FullyConnectedParams):

@@ -54,7 +54,7 @@ class DataLoaderIter(DataIter):
         return self._filled(0)
 
     def getlabel(self) -> list[NDArray]:
-        """Its labels."""
+        """Return the labels of the batch."""
         return self._filled(1)
 
     def getpad(self) -> int:

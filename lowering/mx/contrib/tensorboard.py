@@ -24,7 +24,9 @@ class LogMetricsCallback:
                 return
             except ImportError:
                 continue
-        logging.error("You can install mxboard via `pip install mxboard`, or tensorboardX likewise.")
+        logging.error(
+            "You can install mxboard via `pip install mxboard`, or tensorboardX via `pip install tensorboardX`."
+        )
 
     def __call__(self, param: BatchEndParam) -> None:
         """Write the values."""

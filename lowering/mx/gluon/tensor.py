@@ -1,4 +1,4 @@
-"""What layers compute with."""
+"""The type of what layers compute with: arrays or symbols."""
 
 from __future__ import annotations
 

@@ -337,7 +337,8 @@ class Parameter:
     # -- arrays ------------------------------------------------------------------------------------------------------
 
     def _check_and_get(self, arrays: list[NDArray] | None, ctx: Any) -> Any:
-        """Give the array of a context, or with `list` all. Raises DeferredInitializationError, NotInitializedError."""
+        """Return the array of a context, or with `list` all. Raises DeferredInitializationError,
+        NotInitializedError."""
         if arrays is None:
             raise self._not_yet()
         if ctx is list:

@@ -36,9 +36,9 @@ _ATTEMPTS = 10
 
 
 def interpolation(interp: int, sizes: tuple[int, ...] = ()) -> int:
-    """The method, 0 to 4: of 9 cubic to enlarge, areas to shrink, else linear; of 10 any.
+    """Return OpenCV's method, 0 to 4. 9 means cubic to enlarge, areas to shrink, else linear; 10 means any.
 
-    sizes: height and width before, and after; without them 9 is cubic. Raises ParamError for other numbers.
+    sizes: (old height, old width, new height, new width); without them 9 is cubic. Raises ParamError for other numbers.
     """
     if interp == _AUTOMATIC:
         if not sizes:

@@ -111,7 +111,7 @@ class DetRandomSelectAug(DetAugmenter):
         return [type(self).__name__.lower(), [augmenter.dumps() for augmenter in self.aug_list]]
 
     def __call__(self, src: NDArray | np.ndarray, label: np.ndarray) -> tuple[Any, np.ndarray]:
-        """What the chosen one makes of them."""
+        """Return the image and label after an augmenter chosen at random."""
         if random.random() < self.skip_prob:
             return src, label
         random.shuffle(self.aug_list)
@@ -195,7 +195,7 @@ class DetRandomCropAug(DetAugmenter):
         return src, label
 
     def _drawn(self, height: int, width: int) -> Box | None:
-        """Give a place within the image, of a shape and an area that are allowed; None where what was drawn is none."""
+        """Return a place within the image, of an allowed shape and area; None if the drawn one is not allowed."""
         ratio = random.uniform(*self.aspect_ratio_range)
         if ratio <= 0:
             return None

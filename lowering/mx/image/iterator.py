@@ -311,7 +311,8 @@ def _listed_in_file(path: str, dtype: str) -> dict[Any, tuple[np.ndarray, str]]:
 
 
 def _listed(rows: Sequence[Any], dtype: str) -> dict[Any, tuple[np.ndarray, str]]:
-    """Give (labels, path) by number as text, from 1 on, of rows [label or labels, path] or [label, label, …, path]."""
+    """Return (labels, path) by number as text, from 1 on, of rows [label or labels, path] or [label, label, …,
+    path]."""
     images: dict[Any, tuple[np.ndarray, str]] = {}
     for number, row in enumerate(rows, 1):
         labels = row[:-1] if len(row) > 2 or isinstance(row[0], Number) else row[0]

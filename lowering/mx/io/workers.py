@@ -37,13 +37,13 @@ class Workers:
         _living().add(self)
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
-        """Have a thread call a function. Returns its result to come."""
+        """Call a function in a thread. Returns a future."""
         future: Future[Any] = Future()
         self._tasks.put((future, function, args))
         return future
 
     def give_up(self) -> None:
-        """Have the process wait for these threads no more when it ends: one is stuck."""
+        """Exclude these threads from those that the process waits for when it ends: one is stuck."""
         _living().discard(self)
 
 

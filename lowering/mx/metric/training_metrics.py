@@ -130,7 +130,7 @@ def _with(state: Any, **values: float) -> dict[str, Any]:
 
 
 def _count(state: Any) -> float:
-    """Give the number of samples or batches that a metric's state is of: of a confusion matrix the sum of its cells."""
+    """Return the number of samples or batches in a metric's state: for a confusion matrix the sum of its cells."""
     count = float(state["count"] if isinstance(state, Mapping) else np.sum(state))
     return int(count) if count.is_integer() else count
 

@@ -344,7 +344,7 @@ class BaseModule:
         self._fitting = {}
 
     def _end_epoch(self, train_data: DataIter) -> None:
-        """Have an iterator begin anew for the next epoch."""
+        """Reset an iterator for the next epoch."""
         train_data.reset()
 
     def _epoch(

@@ -403,7 +403,7 @@ class BucketingModule(BaseModule):
 
     @checks_flags
     def install_monitor(self, mon: Watcher) -> None:
-        """Let a monitor watch all networks."""
+        """Install a monitor on all networks."""
         self._monitor = mon
         for module in self._modules:
             if module.binded:

@@ -78,7 +78,7 @@ class DataParallelExecutorGroup:
 
     @property
     def group2ctxs(self) -> list[dict[str, Any] | None]:
-        """For each context, where the groups of `ctx_group` run."""
+        """Where the groups of `ctx_group` run, for each context."""
         return [self._module._groups] * len(self.contexts)
 
     @property
@@ -88,13 +88,13 @@ class DataParallelExecutorGroup:
 
     @property
     def label_layouts(self) -> list[int] | None:
-        """That in each label that was bound."""
+        """The axis of the batch in each label that was bound."""
         labels = self.label_shapes
         return None if labels is None else [DataDesc.get_batch_axis(desc.layout) for desc in labels]
 
     @property
     def output_layouts(self) -> list[int]:
-        """That in each output, by its node's `__layout__`."""
+        """The axis of the batch in each output, by its node's `__layout__`."""
         return [DataDesc.get_batch_axis(head.attr("__layout__")) for head in self.symbol]
 
     @property
@@ -105,12 +105,12 @@ class DataParallelExecutorGroup:
 
     @property
     def data_arrays(self) -> list[list[tuple[slice, NDArray]]]:
-        """For each of the data, the samples and the array of each executor."""
+        """The samples and the array of each executor, for each of the data."""
         return self._with_slices(self.data_names)
 
     @property
     def label_arrays(self) -> list[list[tuple[slice, NDArray]]]:
-        """For each label that was bound, the same."""
+        """The samples and the array of each executor, for each label that was bound."""
         return self._with_slices([desc.name for desc in self.label_shapes or ()])
 
     def _with_slices(self, names: Sequence[str]) -> list[list[tuple[slice, NDArray]]]:
@@ -152,12 +152,12 @@ class DataParallelExecutorGroup:
         return self._of("grad_dict", [desc.name for desc in self.data_shapes])
 
     def install_monitor(self, mon: Any) -> None:
-        """Have a monitor watch each executor."""
+        """Install a monitor on each executor."""
         for executor in self.execs:
             mon.install(executor)
 
     def get_outputs(self, merge_multi_context: bool = True, begin: int = 0, end: int | None = None) -> list[Any]:
-        """As the module's: all outputs, or those from `begin` to `end`."""
+        """Return all outputs, or those from `begin` to `end`."""
         return self._module.get_outputs(merge_multi_context)[begin:end]
 
     # -- what the module does ------------------------------------------------------------------------------------------

@@ -182,7 +182,7 @@ class ExecutorGroup:
     # -- running -------------------------------------------------------------------------------------------------------
 
     def _share_parameters(self) -> None:
-        """Give the others the first one's parameters, where they have changed: on one device, no copies."""
+        """Copy the first executor's parameters to the others if they have changed; on one device nothing is copied."""
         own = {*self._axes, *self._states}
         for executor, context, shared in list(zip(self.executors, self._contexts, self._given, strict=True))[1:]:
             for name, array in self.arg_dict.items():

@@ -187,7 +187,8 @@ class Module(BaseModule):
 
     @property
     def _arg_params(self) -> Params | None:
-        """Give the parameters by name, as they are in the executor; before `bind`, those that it will copy, or None."""
+        """Return the parameters by name, as they are in the executor; before `bind`, those that it will copy, or
+        None."""
         if self._executor is None:
             return None if self._params is None else self._params[0]
         return {name: self._executor.arg_dict[name] for name in self._param_names}
@@ -198,7 +199,7 @@ class Module(BaseModule):
 
     @property
     def _aux_params(self) -> Params | None:
-        """Return the states likewise."""
+        """Return the states by name, as in the executor."""
         if self._executor is None:
             return None if self._params is None else self._params[1]
         return dict(self._executor.aux_dict)
@@ -208,7 +209,7 @@ class Module(BaseModule):
         self._replace_params(self._arg_params or {}, states)
 
     def _replace_params(self, args: Mapping[str, Any], states: Mapping[str, Any]) -> None:
-        """Have these parameters and states: in the executor, or where there is none, when it is bound."""
+        """Set parameters and states: in the executor, or, if there is none, when it is bound."""
         if self._executor is None:
             self._params = dict(args), dict(states)
         else:
@@ -216,7 +217,8 @@ class Module(BaseModule):
 
     @property
     def _exec_group(self) -> Any:
-        """Give a DataParallelExecutorGroup, the executors and their arrays under MXNet's names; None before `bind`."""
+        """Return a DataParallelExecutorGroup, the executors and their arrays under MXNet's names; None before
+        `bind`."""
         return DataParallelExecutorGroup(self) if self.binded else None
 
     def _sync_params_from_devices(self) -> None:
@@ -608,7 +610,7 @@ class Module(BaseModule):
 
     @checks_flags
     def install_monitor(self, mon: Watcher) -> None:
-        """Let a monitor watch the module's runs."""
+        """Install a monitor on the module."""
         self._monitor = mon
         self._watch(self._bound)
 

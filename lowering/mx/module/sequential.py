@@ -250,7 +250,7 @@ class SequentialModule(BaseModule):
 
     @checks_flags
     def install_monitor(self, mon: Watcher) -> None:
-        """Let a monitor watch all modules."""
+        """Install a monitor on all modules."""
         self._require(params=False)
         for module in self._modules:
             module.install_monitor(mon)

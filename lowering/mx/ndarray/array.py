@@ -261,7 +261,7 @@ class NDArray(Arithmetic, Fluent):
 
     @property
     def writable(self) -> bool:
-        """Whether it may be written: every array may."""
+        """True: every array may be written."""
         return True
 
     def wait_to_read(self) -> None:
@@ -847,7 +847,7 @@ _CHANGING = frozenset({"scalar", "lr", "eta", "t"})
 
 
 def _without_numbers(key: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Give the key of a call with keywords, whose descriptions are its last parts, without numbers that may change."""
+    """Return the key of a call without the numbers that may change; the keywords are its last parts."""
     first = len(key) - len(kwargs)
     kinds = (
         part[0] if name in _CHANGING and isinstance(part, tuple) else part
@@ -913,7 +913,7 @@ _prepared: Recent[tuple[Any, ...], Prepared] = Recent(policy.KEPT_EXPRESSIONS)
 
 
 def _described(argument: Any, arrays: list[NDArray]) -> Any:
-    """Give what a call's argument is for the key of the call, None for what has no key; arrays receives its arrays."""
+    """Return an argument's part of a call's key; None if it has no key. Its arrays are appended to `arrays`."""
     kind = type(argument)
     if isinstance(argument, NDArray):
         arrays.append(argument)
@@ -1091,7 +1091,7 @@ def _evaluated(
     rows: tuple[int, int] | None,
     shown: Symbol | None,
 ) -> list[NDArray]:
-    """Return the outputs of an expression, whose states are written, and which is recorded."""
+    """Run an expression, store its new states, record it on the tape, and return its outputs."""
     for i, number in expression.fixed:
         fill(arrays[i].cell, number)
     inputs, device = [arrays[i] for i in expression.positions], context.device

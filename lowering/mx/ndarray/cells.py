@@ -40,7 +40,7 @@ class LateCell(ArrayCell):
         self._lock, self._held, self.computed_by, self.number = None, None, None, 0
 
     def wait_for(self, computation: Any, number: int) -> None:
-        """Have a computation fill the cell when it is read. number: of its results."""
+        """Set the computation that fills the cell when it is read. number: which of its results."""
         self.computed_by, self.number = computation, number
 
     @property
@@ -96,7 +96,7 @@ class StoredCell(ArrayCell):
             self._narrowed, self.dtype, self.stored = None, stored.dtype, stored
 
     def assign(self, value: Any, *, cast: bool = False) -> None:
-        """As `ArrayCell.assign`, in the dtype that JAX has."""
+        """Assign as `ArrayCell.assign` does, in the dtype that JAX has."""
         self.dtype = jax.dtypes.canonicalize_dtype(self.dtype)
         super().assign(value, cast=cast)
 
@@ -192,12 +192,12 @@ class View(Cell):
 
     @property
     def memory(self) -> np.ndarray | None:
-        """As `Cell.memory`."""
+        """See `Cell.memory`."""
         whole = self.base.memory
         return None if whole is None else self.take(whole)
 
     def own_memory(self) -> np.ndarray | None:
-        """As `Cell.own_memory`."""
+        """See `Cell.own_memory`."""
         whole = self.base.own_memory()
         return None if whole is None else self.take(whole)
 
@@ -240,12 +240,12 @@ class SharedCell(ArrayCell):
         self._memory = memory
 
     def assign(self, value: Any, *, cast: bool = False) -> None:
-        """As `ArrayCell.assign`."""
+        """See `ArrayCell.assign`."""
         super().assign(value, cast=cast)
         np.copyto(self._memory, read(self.value))
 
     def keep(self, value: jax.Array) -> None:
-        """As `ArrayCell.keep`."""
+        """See `ArrayCell.keep`."""
         self.assign(value)
 
 

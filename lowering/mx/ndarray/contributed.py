@@ -75,7 +75,7 @@ def mp_adamw_update(
     eta: float,
     **kwargs: Any,
 ) -> Any:
-    """`_mp_adamw_update` likewise, with a copy of the weight in float32."""
+    """`_mp_adamw_update` as a function, with a copy of the weight in float32."""
     inputs = weight, grad, mean, var, weight32, _scale(rescale_grad, weight)
     return invoke(function_named("_mp_adamw_update"), *inputs, lr=lr, eta=eta, **kwargs)
 

@@ -1,8 +1,8 @@
 """Operators whose numbers are not constants of programs, so that calls with other numbers run the same one.
 
-Where nothing is recorded, rules that can take numbers as arrays (`OfAnyNumber`). Where something is, the numbers become
-inputs (`Form`): a slice becomes `take` of its indices, `clip` a minimum of a maximum, an operator with a scalar that of
-two arrays. The first numbers of an operator stay parameters: a network has few, and their programs are faster.
+Outside of `record()` that needs rules that take numbers as arrays (`OfAnyNumber`). Inside, the numbers become inputs
+(`Form`): a slice becomes `take` of its indices, `clip` a minimum of a maximum, an operator with a scalar that of two
+arrays. The first numbers of an operator stay parameters: a network has few, and their programs are faster.
 """
 
 from __future__ import annotations

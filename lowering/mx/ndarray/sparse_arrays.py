@@ -91,7 +91,7 @@ class BaseSparseNDArray(NDArray):
         self.cell, self.entry, self.gradient, self._made_from = like.cell, None, None, like._made_from
 
     def copyto(self, other: NDArray | Context) -> NDArray:
-        """As `NDArray.copyto`; a copy on a context has the storage type and the parts."""
+        """Copy as `NDArray.copyto` does; a copy on a context has the storage type and the parts."""
         copied = super().copyto(other)
         if copied is other:
             return copied

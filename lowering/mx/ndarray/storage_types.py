@@ -11,7 +11,7 @@ STORAGE = ("default", "row_sparse", "csr")
 
 
 class StorageError(CallError, ValueError):
-    """What is not a storage type was given for one. MXNet raises a ValueError."""
+    """The storage type does not exist. MXNet raises a ValueError."""
 
 
 class DenseWarning(UserWarning):

@@ -103,7 +103,7 @@ def argmax(op: Operators, a: Any, axis: int | None = None, out: Any = None) -> A
 
 
 def argmin(op: Operators, a: Any, axis: int | None = None, out: Any = None) -> Any:
-    """The index of the smallest element likewise."""
+    """The index of the smallest element along an axis, as `argmax`."""
     return op("_npi_argmin", a, axis=axis, keepdims=False, out=out)
 
 

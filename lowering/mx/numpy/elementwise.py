@@ -89,7 +89,7 @@ METHODS: dict[str, tuple[str, bool]] = {
 
 
 def apply_unary(op: Operators, name: str, x: Any, out: Any = None) -> Any:
-    """What a row of UNARY makes of an array or a number. Raises SymbolTypeError, a TypeError, for all else."""
+    """Apply a row of UNARY to an array or a number. Raises SymbolTypeError, a TypeError, for all else."""
     if isinstance(x, op.kind):
         return op(UNARY[name], x) if out is None else op(UNARY[name], x, out=out)
     if is_number(x):
@@ -98,7 +98,7 @@ def apply_unary(op: Operators, name: str, x: Any, out: Any = None) -> Any:
 
 
 def apply_binary(op: Operators, name: str, x1: Any, x2: Any, out: Any = None) -> Any:
-    """What a row of BINARY makes of arrays and numbers. Raises SymbolTypeError, a TypeError, for all else."""
+    """Apply a row of BINARY to arrays and numbers. Raises SymbolTypeError, a TypeError, for all else."""
     row, kind = BINARY[name], op.kind
     options = {} if out is None else {"out": out}
     if isinstance(x1, kind):

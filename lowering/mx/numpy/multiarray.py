@@ -40,7 +40,7 @@ class MixedDtypeError(InferenceError):
 
 
 class CopyTypeError(SymbolTypeError):
-    """What no array can be copied to."""
+    """An array cannot be copied to an object of this type."""
 
 
 def _updating(function: str) -> Callable[[Any, Any], Any]:

@@ -42,7 +42,7 @@ class Operators(NamedTuple):
     symbolic: bool
 
     def __call__(self, name: str, *inputs: Any, **parameters: Any) -> Any:
-        """What an operator gives."""
+        """Return the operator's output, or outputs."""
         return self.call(name, *inputs, **parameters)
 
 

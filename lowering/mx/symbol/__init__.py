@@ -26,8 +26,8 @@ from symjax_nnvm.symbol.variable import Group as _group
 
 
 def _bindable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose symbols are those of this module, and so are those that it gives to functions of the
-    caller's, such as a loop's body. Attributes may be numbers, and initialisers."""
+    """Return a function that takes and returns symbols of this module, and passes such symbols to functions of the
+    caller, such as a loop's body. Attributes may be numbers, and initialisers."""
 
     @after_own(function, name=str, attr=Mapping)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -105,7 +105,7 @@ def zeros(shape: ShapeLike, dtype: DType = None, **kwargs: Any) -> Symbol:
 
 
 def ones(shape: ShapeLike, dtype: DType = None, **kwargs: Any) -> Symbol:
-    """Ones likewise."""
+    """Ones, by default float32."""
     return _made("ones", dtype, {"shape": shape}, kwargs)
 
 

@@ -154,7 +154,8 @@ class Symbol(GraphSymbol):
         return self
 
     def _simply_bound(self, shapes: Mapping[str, Any], **options: Any) -> HeldExecutor:
-        """Return without the names that the graph does not have, if the others decide all shapes."""
+        """Return an executor bound by these shapes; names that the graph does not have are dropped if it works without
+        them."""
         network = as_symbol(with_policy(self, options["type_dict"] or {}))
         try:
             return simple_bind(network, **options, **shapes)

@@ -26,7 +26,7 @@ def default_rtols() -> dict[np.dtype, float]:
 
 
 def default_atols() -> dict[np.dtype, float]:
-    """Absolute tolerances by dtype likewise."""
+    """Return default absolute tolerances by dtype."""
     return {_HALF: 1e-1, _BRAIN: 1e-1, _SINGLE: 1e-3, _DOUBLE: 1e-20, **_EXACT}
 
 

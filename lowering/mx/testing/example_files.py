@@ -101,7 +101,7 @@ def get_mnist() -> dict[str, np.ndarray]:
 
 
 def get_mnist_pkl() -> None:
-    """Have data/mnist.pkl.gz. Raises FileError."""
+    """Check that data/mnist.pkl.gz exists. Raises FileError."""
     download("http://deeplearning.net/data/mnist/mnist.pkl.gz", dirname="data")
 
 

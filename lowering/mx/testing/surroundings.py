@@ -1,4 +1,4 @@
-"""What a test runs in: environment variables, the error stream, the machine; and tests that are tried again."""
+"""The surroundings of a test: environment variables, the error stream, the machine; and tests that are tried again."""
 
 from __future__ import annotations
 

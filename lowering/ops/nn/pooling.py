@@ -208,7 +208,8 @@ def _goes_by_rows(x: Array, w: Windows, platform: str) -> bool:
 
 
 def _by_samples(function: Callable[..., Array], *arrays: Array) -> Array:
-    """Give a function of arrays (n, …), for one sample after the other: what it makes in between stays in the cache."""
+    """Return a function of arrays (n, …) that computes one sample after the other: what it makes in between stays in
+    the cache."""
     if arrays[0].shape[0] < 2:
         return function(*arrays)
     return lax.map(lambda samples: function(*(sample[None] for sample in samples))[0], arrays)

@@ -47,7 +47,7 @@ class CellWeights:
         return self if self.layout == FEATURES_FIRST else self._swapped()
 
     def back(self) -> CellWeights:
-        """As `forth`, for the way back."""
+        """Return the matrices as the way back multiplies them; see `forth`."""
         return self._swapped() if self.layout == FEATURES_FIRST else self
 
     def _swapped(self) -> CellWeights:

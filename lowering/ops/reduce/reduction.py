@@ -29,7 +29,7 @@ def _numbers(data: Array, instead: float) -> Array:
 
 
 def _same_dtype(function: Callable[..., Array], for_nan: float | None = None) -> Callable[..., Array]:
-    """Give a reduction that would widen small integers, kept in the dtype of its data. for_nan: what NaN counts as."""
+    """Return a reduction that keeps small integers in the dtype of its data. for_nan: what NaN counts as."""
 
     def reduction(data: Array, axes: tuple[int, ...], *, keepdims: bool) -> Array:
         numbers = data if for_nan is None else _numbers(data, for_nan)
@@ -39,7 +39,8 @@ def _same_dtype(function: Callable[..., Array], for_nan: float | None = None) ->
 
 
 def _extreme(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Give a largest or smallest element, NaN where there is one: XLA's vectorised CPU loops lose it (jaxlib 0.12)."""
+    """Return a reduction to the largest or smallest element, NaN if there is one: XLA's vectorised CPU loops lose it
+    (jaxlib 0.12)."""
 
     def reduction(data: Array, axes: tuple[int, ...], *, keepdims: bool) -> Array:
         extreme = function(data, axes, keepdims=keepdims)

@@ -58,7 +58,8 @@ def _hardest(p: ops.MultiBoxTargetParams, cls_pred: Array, is_positive: Array, o
 def _image_targets(
     p: ops.MultiBoxTargetParams, anchors: Array, label: Array, cls_pred: Array
 ) -> tuple[Array, Array, Array]:
-    """Give for one image: anchors (a, 4), label (g, 5), cls_pred (c, a) → targets (a, 4), mask (a, 4), classes (a,)."""
+    """Return for one image: anchors (a, 4), label (g, 5), cls_pred (c, a) → targets (a, 4), mask (a, 4), classes
+    (a,)."""
     is_object = jnp.cumsum(label[:, 0] == -1) == 0
     overlaps = jnp.where(is_object, _overlap(sides(anchors[:, None]), sides(label[:, 1:5])), -1)
     paired, _ = greedy_pairs(overlaps, _LEAST_OVERLAP)

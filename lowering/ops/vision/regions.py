@@ -41,7 +41,8 @@ def images(rois: Array, count: int) -> tuple[Array, Array]:
 
 
 def _of_images(rows: Array, rois: Array, count: int) -> Array:
-    """Give weights of rows (r, p, h) as weights of the rows of all images (r, p, n, h): 0 but for the region's own."""
+    """Return weights of rows (r, p, h) as weights of the rows of all images (r, p, n, h): 0 but for the region's
+    own."""
     number = cast(rois[:, 0], jnp.int32)
     of_image = (number[:, None] == lax.iota(jnp.int32, count)).astype(rows.dtype)
     return rows[:, :, None, :] * of_image[:, None, :, None]

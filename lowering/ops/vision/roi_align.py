@@ -50,7 +50,8 @@ def _coordinates(start: Array, size: Array, count: Array, bins: int, number: Arr
 
 
 def _weights(p: ops.ROIAlignParams, rois: Array, axis: int, size: int) -> Array:
-    """Give the weight of each element of an axis in the mean of each bin (r, bins, size), for any number of samples."""
+    """Return the weight of each element of an axis in the mean of each bin (r, bins, size), for any number of
+    samples."""
     start, length, count = _axis(p, rois, axis)
     count = jnp.maximum(count, 1)
     bins = p.pooled_size[axis]

@@ -93,7 +93,8 @@ def _graph_text(index: IndexedGraph, attrs: dict[str, tuple[str, Any]], depth: i
 
 
 def _row_ptr(index: IndexedGraph, attrs: dict[str, tuple[str, Any]]) -> Sequence[int]:
-    """Give running totals of the nodes' outputs: MXNet's counts, or ours where a graph attribute is a list by them."""
+    """Return running totals of the nodes' outputs: MXNet's counts, or ours where a graph attribute is a list by
+    them."""
     if any(type_name.startswith("list") for type_name, _ in attrs.values()):
         return index.entry_rptr
     counts = [end - begin for begin, end in pairwise(index.entry_rptr)]

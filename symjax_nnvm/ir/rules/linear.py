@@ -128,7 +128,8 @@ class Linear:
         return [self.by_input(name, node, ograds[0], at) for name in at]
 
     def by_input(self, name: str, node: Node, dy: NodeEntry, at: At) -> NodeEntry | None:
-        """Give the gradient of <dY, f(at)> by an input; node: of the operator or of an adjoint, for its parameters."""
+        """Return the gradient of <dY, f(at)> by an input; node: of the operator or of an adjoint, for its
+        parameters."""
         adjoint = self.each or self.adjoints.get(name)
         if adjoint is None:
             rule = self.others.get(name)

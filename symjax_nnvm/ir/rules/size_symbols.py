@@ -39,7 +39,7 @@ def is_at_most(small: Any, large: Any) -> bool:
 
 
 def is_multiple(size: Any, divisor: int) -> bool:
-    """Return whether a size is a multiple of a number. Raises OpenSizeError likewise."""
+    """Return whether a size is a multiple of a number. Raises OpenSizeError if an open size does not say."""
     remainder = size % divisor
     if is_open(remainder):
         raise needed(f"mod({size}, {divisor}) == 0")

@@ -438,7 +438,7 @@ class _History:
         return NodeEntry(self.node, self._first + len(self._kept) - 1, 0)
 
     def close(self) -> None:
-        """Have the body give what is kept."""
+        """Make the values that are kept outputs of the body."""
         if not self._is_new:
             return
         attrs = self.node.attrs

@@ -106,7 +106,7 @@ def by_whole_numbers(old: tuple[int, ...], new: tuple[int, ...], interp: int) ->
 
 
 def _byte_taps(new: int, old: int, interp: int, *, rows: bool) -> tuple[np.ndarray, np.ndarray]:
-    """As `taps`, the weights int32 in units of 2⁻¹¹. Beyond the ends of a column the last pixel is taken twice."""
+    """Return `taps` with int32 weights in units of 2⁻¹¹. Beyond the ends of a column the last pixel is taken twice."""
     if rows and interp == LINEAR:
         place = ((np.arange(new) + 0.5) * _scale(new, old) - 0.5).astype(np.float32)
         low = np.floor(place)

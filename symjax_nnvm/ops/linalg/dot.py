@@ -72,7 +72,7 @@ def _inserted(shape: Shape, axis: int, dim: int | None) -> Shape:
 
 
 def _dot_storage(p: DotParams, ins: Storage) -> str:
-    """As on a CPU, where a dense array times a csr matrix is csr; on a GPU MXNet has more."""
+    """Infer storage types as MXNet does on a CPU, where a dense array times a csr matrix is csr."""
     if p.forward_stype is not None:
         return p.forward_stype
     if ins[0] == "csr" and ins[1] != "csr":

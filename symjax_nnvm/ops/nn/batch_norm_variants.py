@@ -38,7 +38,7 @@ class SyncBatchNormParams(BatchNormV1Params):
 
 
 def _gradient_from_variance(node: Node, ograds: Entries):
-    """As BatchNorm's, with r = 1 / √(σ² + ε). Head gradients of `mean` and `var` are ignored."""
+    """BatchNorm's gradient with r = 1 / √(σ² + ε). Head gradients of `mean` and `var` are ignored."""
     mean, variance = NodeEntry(node, 1, 0), NodeEntry(node, 2, 0)
     scale = apply("rsqrt", apply("_plus_scalar", variance, scalar=node.attrs.parsed.eps))
     return batch_norm_gradients(node, ograds[0], mean, scale)

@@ -21,7 +21,7 @@ from symjax_nnvm.ops.nn.convolution import (
 
 
 class Im2ColParams(WindowParams):
-    """Those of the window."""
+    """Parameters of im2col: those of the window."""
 
 
 class Col2ImParams(Im2ColParams):

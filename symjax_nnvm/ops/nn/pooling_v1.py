@@ -39,7 +39,7 @@ class PoolingV1Params(Params):
 
     @property
     def scale(self) -> float:
-        """What sums are multiplied by. A mean is over the whole window, with its elements outside the data."""
+        """The factor of sums. A mean is over the whole window, with its elements outside the data."""
         return 1 / math.prod(self.kernel) if self.pool_type == "avg" and not self.global_pool else 1.0
 
     @property

@@ -87,7 +87,7 @@ class RNNParams(Params):
 
 
 class RNNGradientParams(RNNParams, DirectionParams):
-    """Those of RNN, and the number of directions."""
+    """Parameters of the gradient of RNN: those of RNN, and the number of directions."""
 
 
 # -- the flat vector of parameters -----------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def heads(p: RNNParams) -> tuple[str, ...]:
 
 
 def smooth(p: RNNParams) -> tuple[str, ...]:
-    """The differentiable inputs."""
+    """Return the names of the inputs that have gradients."""
     return ("data", "parameters", "state", "state_cell")[: 4 if p.mode == "lstm" else 3]
 
 

@@ -252,12 +252,12 @@ def _inside(infer: SubgraphInference, attrs: NodeAttrs, ins: Sequence[Any], outs
 
 
 def _shapes(attrs: NodeAttrs, ins: Shapes, outs: Shapes):
-    """Those of the subgraph, and ranges (1,)."""
+    """The shapes of the subgraph, and ranges (1,)."""
     return _inside(SHAPES, attrs, ins, outs, RANGE)
 
 
 def _types(attrs: NodeAttrs, ins: Types, outs: Types):
-    """Those of the subgraph; quantized: data and a sum of 8 bits."""
+    """The dtypes of the subgraph; quantized: data and a sum of 8 bits."""
     p: FusedConvolution | FusedDense = attrs.parsed
     if not p.node.quantized:
         return _inside(DTYPES, attrs, ins, outs, None)
@@ -392,7 +392,7 @@ for _name, _arrays, _scores, _cost, _doc in (
     def _attention_shapes(
         p: FusedAttentionParams, ins: Shapes, outs: Shapes, rule: Any = _scores, arrays: Sequence[str] = _arrays
     ):
-        """Those of the operator on floats, and ranges (1,)."""
+        """The shapes of the operator on floats, and ranges (1,)."""
         count = len(arrays)
         inputs, outputs = rule(p, ins[:count], outs[:1])
         return [*inputs, *[RANGE] * (len(ins) - count)], [*outputs, *[RANGE] * (len(outs) - 1)]

@@ -72,7 +72,7 @@ for _name, _params, _shapes, _flops, _drawing, _float in (
 ):
 
     def _product_shapes(p: Any, ins: Shapes, outs: Shapes, rule: Any = _shapes):
-        """Those of the operator on floats, and ranges (1,)."""
+        """The shapes of the operator on floats, and ranges (1,)."""
         arrays = len(ins) // 3
         inputs, outputs = rule(p, ins[:arrays], outs[:1])
         return [*inputs, *[RANGE] * 2 * arrays], [*outputs, RANGE, RANGE]
@@ -240,7 +240,7 @@ def _concat_inputs(attrs: NodeAttrs) -> list[str]:
 
 
 def _joined_shapes(p: ConcatParams, ins: Shapes, outs: Shapes):
-    """Those of Concat, and ranges (1,), two for each array."""
+    """The shapes of Concat, and ranges (1,), two for each array."""
     inputs, outputs = concat_shapes(p, ins[: p.num_args], outs[:1])
     return [*inputs, *[RANGE] * 2 * p.num_args], [*outputs, RANGE, RANGE]
 
@@ -354,7 +354,7 @@ class QuantizedRNNParams(RNNParams):
 
 
 def _recurrent_shapes(p: QuantizedRNNParams, ins: Shapes, outs: Shapes):
-    """Those of RNN, and scale and shift (1,)."""
+    """The shapes of RNN, and scale and shift (1,)."""
     at = operand_shapes(p, Operands(list(outs), list(ins[:4]), [], []))
     return [*at.smooth, RANGE, RANGE], at.heads
 

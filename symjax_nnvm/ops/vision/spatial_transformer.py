@@ -67,9 +67,10 @@ def _grid_shapes(p: GridGeneratorParams, ins: Shapes, outs: Shapes):
 
 
 def _grid_gradient_gradient(node: Node, ograds: Entries):
-    """Affine in data, in the one case with the grid as slope, in the other with 2 / (size - 1).
+    """The gradient of `_backward_GridGenerator` by its head gradient: the transpose of a linear function.
 
-    The transpose: of a matrix product the affine grid itself, which has no constant part; of a scaling the same.
+    For affine grids, a matrix product, that is GridGenerator itself, which has no constant part; for flows, which are
+    only scaled, it is the same operator again.
     """
     p: GridGeneratorParams = node.attrs.parsed
     op = "GridGenerator" if p.transform_type == "affine" else "_backward_GridGenerator"

@@ -314,7 +314,8 @@ class InferenceEngine:
 
 
 def _forward_pairs(index: IndexedGraph, nid: int, inode: IndexedNode) -> list[tuple[int, int]]:
-    """Give (entry of the forward node, entry of the backward node) of equal shape and dtype, found by asking FGradient.
+    """Return (entry of the forward node, entry of the backward node) of equal shape and dtype, found by asking
+    FGradient.
 
     The forward node's gradient is built again over placeholder head gradients: the node of this operator in it shows
     which output is which input's gradient, and which inputs are head gradients.

@@ -73,7 +73,7 @@ class Vocabulary:
 
     @property
     def reserved_tokens(self) -> list[Any] | None:
-        """Those that have numbers whether they are in a text or not."""
+        """The tokens that have numbers whether they occur in a text or not."""
         return self._reserved_tokens
 
     def to_indices(self, tokens: Any) -> Any:

@@ -88,8 +88,8 @@ def _computes_batches(transform: Any) -> bool:
 
 
 def _transformed(transform: Any, rows: Rows) -> Rows | None:
-    """Return rows whose first part a transform was applied to; None where its rows are neither images nor arrays that
-    blocks take: the transform of one sample has the words for that."""
+    """Return rows with the transform applied to their first part; None if that part has no images, or no arrays that
+    blocks take: then the transform of one sample raises the error."""
     (data, images), *others = rows
     if images.ndim != 4 or not isinstance(data, NDArray):
         return None

@@ -522,7 +522,7 @@ class DropoutCell(HybridRecurrentCell):
     def _unroll(
         self, length: int, inputs: Any, begin_state: Any, layout: str, merge_outputs: bool | None, valid_length: Any
     ) -> tuple[Any, States]:
-        """As `RecurrentCell.unroll`: a sequence that is one tensor is dropped out at once."""
+        """Unroll as `RecurrentCell.unroll` does; a sequence that is one tensor is dropped out at once."""
         inputs, _, F, _ = _format_sequence(length, inputs, layout, merge_outputs)
         if isinstance(inputs, TENSORS):
             return self.hybrid_forward(F, inputs, begin_state or [])
@@ -629,7 +629,7 @@ class ResidualCell(ModifierCell):
     def _unroll(
         self, length: int, inputs: Any, begin_state: Any, layout: str, merge_outputs: bool | None, valid_length: Any
     ) -> tuple[Any, States]:
-        """As `RecurrentCell.unroll`: the base cell is unrolled, and the inputs are added."""
+        """Unroll the base cell, and add the inputs to its outputs."""
         self.base_cell._modified = False
         outputs, states = self.base_cell.unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
         self.base_cell._modified = True
@@ -678,7 +678,7 @@ class BidirectionalCell(HybridRecurrentCell):
     def _unroll(
         self, length: int, inputs: Any, begin_state: Any, layout: str, merge_outputs: bool | None, valid_length: Any
     ) -> tuple[Any, States]:
-        """As `RecurrentCell.unroll`. valid_length: each sequence is taken backwards from its own end on."""
+        """Unroll as `RecurrentCell.unroll` does. With valid_length each sequence is read backwards from its own end."""
         inputs, axis, F, batch_size = _format_sequence(length, inputs, layout, False)
         backwards = _reverse_sequences(inputs, length, valid_length)
         states = _get_begin_state(self, F, begin_state, inputs, batch_size)

@@ -126,7 +126,7 @@ class _RNNLayer(HybridBlock):
         return converted(states, current_dialect())
 
     def cast(self, dtype: DType) -> None:
-        """Have parameters and states in another dtype."""
+        """Cast parameters and states to another dtype."""
         super().cast(dtype)
         self._dtype = dtype
 

@@ -12,7 +12,7 @@ from symjax_nnvm.ops.nn.convolution import ConvolutionGeometry, ConvolutionParam
 
 
 def channels_first(axes: str) -> list[int]:
-    """The order in which the axes of a layout stand with channels first: ONNX has no other."""
+    """Return the permutation that puts a layout's axes channels first, ONNX' only order."""
     return [axes.index("N"), axes.index("C"), *(i for i, letter in enumerate(axes) if letter not in "NC")]
 
 

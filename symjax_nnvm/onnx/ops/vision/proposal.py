@@ -78,7 +78,7 @@ def _proposal(g: Builder, p: ops.ProposalParams, *inputs: Tensor) -> list[Tensor
     edges = s.sides(g, boxes)
 
     def longer(b: Builder, sides: s.Sides) -> s.Sides:
-        """Return sides of boxes to which the pixels of their ends belong."""
+        """Return the sides of boxes with 1 added to the right and lower ones, whose pixels belong to the box."""
         return [*sides[:2], *(b.op("Add", side, 1.0) for side in sides[2:])]
 
     edges = longer(g, edges)

@@ -53,7 +53,8 @@ class VariationalDropoutCell(ModifierCell):
     def _unroll(
         self, length: int, inputs: Any, begin_state: Any, layout: str, merge_outputs: bool | None, valid_length: Any
     ) -> tuple[Any, States]:
-        """As `RecurrentCell.unroll`: where states keep all their values, whole sequences are dropped out."""
+        """Unroll as `RecurrentCell.unroll` does; if no state is dropped out, whole sequences are dropped out at
+        once."""
         if self.drop_states:
             return super()._unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
         inputs, axis, F, batch_size = format_sequence(length, inputs, layout, True)
