@@ -54,8 +54,8 @@ def is_narrowed(dtype: np.dtype) -> bool:
 def held(value: np.ndarray, dtype: np.dtype | None = None, name: str | None = None) -> np.ndarray:
     """Return an array of NumPy's in a dtype, by default its own, as JAX holds it: 64 bits in 32 where they are off.
 
-    name: of the input, for the message. Raises TooWideError for an integer that 32 bits do not hold, and for a number
-    that would become infinite.
+    name: the name of the input, for the message. Raises TooWideError for an integer that 32 bits do not hold, and for a
+    number that would become infinite.
     """
     target = value.dtype if dtype is None else dtype
     array = value if dtype is None else numpy_cast(value, target)

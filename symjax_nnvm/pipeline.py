@@ -107,16 +107,16 @@ class Options:
 
     is_train: the train flag that operators read. wrt: names of the arguments whose gradients are computed; None: no
     gradients, and no graph for them. platform: "cpu", "gpu" or "tpu" to lower for, "any" for all of them; None: where
-    JAX runs. mirror: the nodes that the backward part computes again (`passes/mirror`). shapes, dtypes: of variables
-    by name, as pairs, where they are known: FuseConvolution, TransformWeights and ChooseAlgorithm read them, and mirror
-    "blocks". compute_dtype: "bfloat16" or "float16" for matrix products and convolutions; None: as in the graph.
-    witness: JAX is going to differentiate the function, and no derivative passes through the outputs of loss heads.
-    constants: names of the variables, arguments or states, that do not change between calls: values that depend on them
-    alone are a graph of their own, `Plan.precompute`; None: all may change. backend: what computes convolutions and
-    dense layers; chosen by lowering. mesh: of devices, to whose axes `__sharding__` refers; None: the attribute means
-    nothing. data_axis: the axes of the mesh that samples are split over. without: names of the stages that do not run,
-    by default those of `without`. groups: pairs of a `ctx_group` and the device that runs it, whatever stands for a
-    device; first "" with the device of nodes in no group; None: one device runs all. quantization: the layers that
+    JAX runs. mirror: the nodes that the backward part computes again (`passes/mirror`). shapes, dtypes: those of
+    variables by name, as pairs, where they are known: FuseConvolution, TransformWeights and ChooseAlgorithm read them,
+    and mirror "blocks". compute_dtype: "bfloat16" or "float16" for matrix products and convolutions; None: as in the
+    graph. witness: JAX is going to differentiate the function, and no derivative passes through the outputs of loss
+    heads. constants: names of the variables, arguments or states, that do not change between calls: values that depend
+    on them alone are a graph of their own, `Plan.precompute`; None: all may change. backend: what computes convolutions
+    and dense layers; chosen by lowering. mesh: of devices, to whose axes `__sharding__` refers; None: the attribute
+    means nothing. data_axis: the axes of the mesh that samples are split over. without: names of the stages that do not
+    run, by default those of `without`. groups: pairs of a `ctx_group` and the device that runs it, whatever stands for
+    a device; first "" with the device of nodes in no group; None: one device runs all. quantization: the layers that
     compute with 8-bit integers; None: those of the graph. attention: "cudnn" for attention in half precision by cuDNN's
     kernel on a CUDA GPU; None: by products and softmax. stages: the pipeline, by default `stages()`.
 

@@ -35,7 +35,7 @@ def check_budget(
 ) -> None:
     """Refuse a run that needs more memory than there is, and announce a long one.
 
-    shapes, dtypes: of the variables, by name, None where unknown. proof: forward and backward, in float64.
+    shapes, dtypes: those of the variables, by name, None where unknown. proof: forward and backward, in float64.
     Raises LoweringError.
     """
     known_shapes = {name: shape for name, shape in shapes.items() if is_known(shape)}

@@ -76,7 +76,7 @@ def _filters_first(weight: Array, g: Geometry) -> Array:
 
 
 def product(data: Array, weight: Array, g: Geometry) -> Array:
-    """Return the product of what the stride leaves of data with the weight."""
+    """Return the convolution of a 1×1 window: the product of the data at multiples of the stride with the weight."""
     (strided,) = windows(data, g)
     return _out(contract(_rows(strided), _filters_first(weight, g), 1, 1), g)
 

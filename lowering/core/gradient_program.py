@@ -28,7 +28,7 @@ class GradientProgram:
     """A symbol with its gradients: one program of the forward outputs followed by the gradients of `wrt`.
 
     The graph is split where NNVM splits it: forward steps are those that the outputs and states need; backward steps
-    read values that the forward part left, or compute them again. program: of the plan's whole graph.
+    read values that the forward part left, or compute them again. program: the program of the plan's whole graph.
     """
 
     def __init__(self, program: Program, plan: Plan):

@@ -84,8 +84,8 @@ class _Segment:
     def fill(
         self, running: Running, values: Sequence[Any], key: jax.Array | None, onto: Mapping[int, Any] = _NOTHING
     ) -> list[Any]:
-        """Return the values of the outputs from those of the inputs. onto: what steps of Python are to add theirs to,
-        by slot."""
+        """Run the segment's steps on the values of its inputs, and return those of its outputs. onto: by slot, arrays
+        to which steps of Python add their results."""
         env: dict[int, Any] = defaultdict(lambda: None, zip(self.inputs, values, strict=True))
         env.update(onto)
         for step in self.steps:

@@ -80,7 +80,7 @@ class Cell:
 
     @property
     def root(self) -> Cell:
-        """Return the cell whose memory it is."""
+        """Return the cell that owns the memory."""
         return self
 
     def show(self) -> jax.Array:
@@ -281,7 +281,7 @@ class Alias(ArrayCell):
 
     @property
     def root(self) -> Cell:
-        """Return the cell whose memory it is."""
+        """Return the cell that owns the memory."""
         return self._cell.root
 
     @property

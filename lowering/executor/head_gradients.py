@@ -12,9 +12,9 @@ from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, GradientEr
 def head_gradients(out_grads: Any, names: Sequence[str], required: Sequence[bool]) -> list[Any]:
     """Return one head gradient per output; None where the gradients depend on none.
 
-    out_grads: an array, a list by number (a surplus is ignored) or a dict by output name. names: of the outputs.
-    Raises GradientError when one is missing, ExecutorTypeError for anything that is not an array, ExecutorValueError
-    for an unknown name.
+    out_grads: an array, a list by number (a surplus is ignored) or a dict by output name. names: the names of the
+    outputs. Raises GradientError when one is missing, ExecutorTypeError for anything that is not an array,
+    ExecutorValueError for an unknown name.
     """
     match out_grads:
         case None:

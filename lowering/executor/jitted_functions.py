@@ -42,10 +42,10 @@ Randomness = tuple[jax.Array, int] | None
 class ExecutorFunctions:
     """The functions of one graph for one choice of arguments to differentiate.
 
-    programs: of the graph. options: of training; wrt are the arguments whose gradients are computed. args and aux of
-    every function follow `arg_names` and `aux_names`. Shared by executors of different shapes: `jax.jit` keeps an
-    executable for each. quick: it is compiled quickly. evaluated: calls are evaluated first, where that can be; what is
-    traced for it is kept there, by function. Raises the errors of the pipeline.
+    programs: the programs of the graph. options: the options of training; wrt are the arguments whose gradients are
+    computed. args and aux of every function follow `arg_names` and `aux_names`. Shared by executors of different
+    shapes: `jax.jit` keeps an executable for each. quick: it is compiled quickly. evaluated: calls are evaluated first,
+    where that can be; what is traced for it is kept there, by function. Raises the errors of the pipeline.
     """
 
     def __init__(
@@ -329,8 +329,8 @@ class ExecutorFunctions:
     def reported(
         self, values: Sequence[Sequence[jax.Array]], *, forward: bool, monitor_all: bool
     ) -> Iterator[tuple[MonitorCall, jax.Array | None]]:
-        """Yield what a monitor receives of a pass, with its values, None for one that is zeros. values: of the steps
-        that `_seen` reports. monitor_all: operators' inputs, too."""
+        """Yield what a monitor receives of a pass, with its values, None for one that is zeros. values: the values of
+        the steps that `_seen` reports. monitor_all: operators' inputs, too."""
         for call in self.calls(forward):
             if monitor_all or not call.of_input:
                 yield call, None if isinstance(call.value, str) else call.value.in_(values)

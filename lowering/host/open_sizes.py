@@ -36,14 +36,15 @@ Shapes = Sequence[tuple[int, ...]]
 
 
 class TracedFunction(NamedTuple):
-    """A function as equations. shapes: of its results, as `jax.make_jaxpr` returns them."""
+    """A function as equations. shapes: the shapes of its results, as `jax.make_jaxpr` returns them."""
 
     closed: Any
     shapes: Any
 
 
 class _OpenTrace(NamedTuple):
-    """What was traced with symbols. sizes: of each argument, of its axes: a number, or the name of a symbol."""
+    """What was traced with symbols. sizes: the sizes of each argument, of its axes: a number, or the name of a
+    symbol."""
 
     sizes: list[tuple[int | str, ...]]
     traced: Any
@@ -71,8 +72,8 @@ def trace(function: Callable[..., Any], args: Sequence[Any]) -> TracedFunction:
 
 
 class OpenTraces:
-    """What was traced with open sizes of one function, or of several that compute the same. entries: of the network
-    that it computes, whose parameters' numbers no open size may have."""
+    """What was traced with open sizes of one function, or of several that compute the same. entries: the entries of the
+    network that it computes, whose parameters' numbers no open size may have."""
 
     def __init__(self, entries: Sequence[NodeEntry] = ()):
         self._entries = entries

@@ -330,8 +330,8 @@ class Staged:
 
 
 class _Signature:
-    """Holds what one signature runs by. account: of its programs' bytes, and of its calls if it has its own.
-    is_evaluated: its next call may be. is_quick: NumPy may not evaluate it, and compiling takes long. excess:
+    """Holds what one signature runs by. account: the account of its programs' bytes, and of its calls if it has its
+    own. is_evaluated: its next call may be. is_quick: NumPy may not evaluate it, and compiling takes long. excess:
     microseconds by which a call is slower then. is_large: memory may not hold its results. options: XLA's, of what is
     compiled."""
 

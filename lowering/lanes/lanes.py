@@ -61,7 +61,7 @@ class Summands(NamedTuple):
 class Parts:
     """Stands for a result that stays where it was computed, for a function that runs in the same lanes.
 
-    lanes: whose result it is. shape, dtype: of the whole. of_lanes: what each lane has of it.
+    lanes: whose result it is. shape, dtype: those of the whole. of_lanes: what each lane has of it.
     """
 
     def __init__(self, lanes: Lanes, kind: _Kind, aval: Any, of_lanes: Sequence[jax.Array]):

@@ -39,9 +39,9 @@ one, which orders them."""
 
 @dataclass(eq=False)
 class Lane:
-    """One of several lanes, while its program is traced. count: of lanes. number: the lane's, from 0. lane_sum: adds up
-    over the lanes; None: all lanes are taken to have the samples of this one, and never meet. work: bytes of the
-    results that are split. sums: how often lanes synchronise."""
+    """One of several lanes, while its program is traced. count: the number of lanes. number: the lane's, from 0.
+    lane_sum: adds up over the lanes; None: all lanes are taken to have the samples of this one, and never meet. work:
+    bytes of the results that are split. sums: how often lanes synchronise."""
 
     count: int
     number: Any
@@ -69,7 +69,8 @@ class Lane:
             self._loops -= 1
 
     def partial(self, array: Any, *of: Piece) -> Piece:
-        """Return a summand, made of others."""
+        """Return a piece for a summand that was computed from the pieces `of`, which it replaces among those to be
+        added up."""
         piece = Piece(array, partial=True)
         if not self._loops:
             self._pending = [other for other in self._pending if other not in of]

@@ -33,7 +33,7 @@ class FillsArrays:
                 setattr(cls, name, _filling(_by_filling(method)))
 
     def __call__(self, desc: str, shape: Any, dtype: Any = np.float32, key: jax.Array | int | None = None) -> Any:
-        """The first value of a parameter. shape: an NDArray, which is filled, or a shape, as `lowering.initializer`'s.
+        """Return the first value of a parameter. shape: a shape; or an NDArray, which is filled, and None is returned.
 
         Raises InitializerError.
         """

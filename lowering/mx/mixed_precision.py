@@ -36,7 +36,8 @@ def switch_on(policy: Policy | None) -> None:
 
 
 def with_policy(symbol: Symbol, dtypes: Mapping[str, Any]) -> Symbol:
-    """The network with casts, if a policy is switched on and the network has none. dtypes: of its inputs by name."""
+    """The network with casts, if a policy is switched on and the network has none. dtypes: the dtypes of its inputs by
+    name."""
     if _switched_on is None or any(node.op in _CASTS for node in post_order(symbol.outputs)):
         return symbol
     return with_casts(symbol, _switched_on, dtypes)
@@ -45,7 +46,7 @@ def with_policy(symbol: Symbol, dtypes: Mapping[str, Any]) -> Symbol:
 def with_casts(symbol: Symbol, policy: Policy, dtypes: Mapping[str, Any] | None = None) -> Symbol:
     """The network with `amp_cast` nodes around what runs in half precision; variables and outputs stay as they are.
 
-    dtypes: of its inputs by name; float32 by default. Raises PassError, InferenceError.
+    dtypes: the dtypes of its inputs by name; float32 by default. Raises PassError, InferenceError.
     """
     kinds = {name: dtype_name(dtype) for name, dtype in (dtypes or {}).items()}
     graph = reduce_precision(Graph(symbol.outputs), policy.dtype, kinds, policy.precision)

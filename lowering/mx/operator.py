@@ -499,7 +499,8 @@ _python_ops = itertools.count()
 
 
 class _AsCustom(CustomOp):
-    """A PythonOp as a CustomOp. own: an NDArray as an array of the kind that it writes, apart from it."""
+    """A PythonOp as a CustomOp. own: a function that copies an NDArray to the kind of array that the PythonOp
+    writes."""
 
     def __init__(self, operator: PythonOp, own: Callable[[NDArray], Any]):
         self._operator, self._own = operator, own

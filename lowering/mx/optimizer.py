@@ -745,7 +745,7 @@ class Updater:
                 self._fill(number)
 
     def _named(self, index: Any, label: Any) -> list[tuple[str, NDArray]]:
-        """Return the arrays of a parameter's state, each with its name in files. label: of the parameter there."""
+        """Return the arrays of a parameter's state, each with its name in files. label: the parameter's name there."""
         if isinstance(self.optimizer, RuleOptimizer):
             return [(f"{_STATE}{label}.{i}", slot) for i, slot in enumerate(slots_of(self.states[index]))]
         return _flat(label, self.states[index])

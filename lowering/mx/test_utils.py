@@ -160,7 +160,8 @@ def check_symbolic_forward(
 ) -> list[NDArray]:
     """Check the outputs in inference, and return them.
 
-    dtype: of the arrays that NumPy's are made; "asnumpy" for their own. Raises AssertionError, SymbolValueError.
+    dtype: the dtype that NumPy's arrays are converted to; "asnumpy" keeps their own. Raises AssertionError,
+        SymbolValueError.
     """
     executor = sym.bind(
         ctx,

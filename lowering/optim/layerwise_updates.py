@@ -39,7 +39,8 @@ def lamb_phase2(
 
 
 def lamb(weight: Array, grad: Array, mean: Array, var: Array, *, weight_norm: Array | None = None, **hyper: Number):
-    """Both halves of LAMB; `hyper` are the hyper-parameters of both, weight_norm a given r₁."""
+    """Return (weight, mean, var) after a step of LAMB. hyper: the parameters of both phases. weight_norm: r₁, if
+    known."""
     phase2 = {name: hyper.pop(name) for name in ("lr", "lower_bound", "upper_bound") if name in hyper}
     wide = weight.astype(jnp.promote_types(weight.dtype, jnp.float32))
     direction, new_mean, new_var = lamb_phase1(wide, grad, mean, var, **hyper)

@@ -69,9 +69,9 @@ class Signature(NamedTuple):
 
 
 class Folder(NamedTuple):
-    """The contents of a folder. network: the symbol, arguments and states. options: of the Predictor. signatures:
-    those that were used last at the end. values: arrays computed of parameters, by address (`ConstantStore`); when
-    read, views of the file."""
+    """The contents of a folder. network: the symbol, arguments and states. options: the options of the Predictor.
+    signatures: those that were used last at the end. values: arrays computed of parameters, by address
+    (`ConstantStore`); when read, views of the file."""
 
     network: tuple[Symbol, Arrays, Arrays]
     options: dict[str, str | None]

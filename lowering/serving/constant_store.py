@@ -42,8 +42,8 @@ class Wanted(NamedTuple):
 
 
 class ConstantStore:
-    """The constants, and the values computed of them on the device, each for as long as a program holds it. Only one
-    thread at a time may use it.
+    """The constants, and the values computed from them on the device, kept as long as a program holds them. Only one
+    thread at a time may use the store.
 
     constants: arrays by name. placement: where they are. platform: that programs are compiled for; None: JAX's default.
     saved: values that were computed in another process, by their addresses (`computed`); one of another shape or dtype

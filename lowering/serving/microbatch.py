@@ -45,7 +45,7 @@ class Batch(NamedTuple):
 
     @property
     def chunk(self) -> int | None:
-        """Return how many samples had better run at a time; None: all."""
+        """Return how many samples to run at a time; None: all."""
         if self.size * max(self.sample) <= CHUNK_BYTES:
             return None
         size = _largest_divisor(self.size, CHUNK_BYTES // max(self.sample))

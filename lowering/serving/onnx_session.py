@@ -47,7 +47,7 @@ def open_session(model: str | bytes, what: str, threads: int | None = None) -> o
     Args:
         model: the path of a file, or its bytes.
         what: what an error calls it.
-        threads: of each operator; None for onnxruntime's choice.
+        threads: the number of threads of each operator; None for onnxruntime's choice.
 
     Raises:
         MissingExtraError: onnxruntime is not installed.
@@ -78,7 +78,7 @@ class OnnxPrograms:
     Args:
         symbol: the network.
         constants: parameters and states by name.
-        threads: of each operator; None for onnxruntime's choice.
+        threads: the number of threads of each operator; None for onnxruntime's choice.
         by_xla: computes the outputs by XLA; made when it is first needed.
     """
 

@@ -25,9 +25,9 @@ __all__ = ["Served", "ServingPlan", "served", "serving_plan", "whole_plan"]
 class ServingPlan(NamedTuple):
     """How a signature runs.
 
-    options: of the pipeline, with the shapes that the program sees: algorithms are chosen by them. chunk: samples that
-    the program computes at a time, one chunk after the other; None: all. one_core: whether a single core runs the
-    program, in the thread that calls. rows: samples that each core has, where a batch is split over them.
+    options: the options of the pipeline, with the shapes that the program sees: algorithms are chosen by them. chunk:
+    samples that the program computes at a time, one chunk after the other; None: all. one_core: whether a single core
+    runs the program, in the thread that calls. rows: samples that each core has, where a batch is split over them.
     """
 
     options: Options

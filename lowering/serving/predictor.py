@@ -559,7 +559,8 @@ class Predictor:
         return may_be and not (keeps_programs() and LIBRARY_CALLS.isdisjoint(primitives_of(jaxpr)))
 
     def _avals(self, inputs: Inputs, rows: int | None, here: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:
-        """Return shapes and dtypes of the inputs that a program takes. rows: of each stream; here: on its device."""
+        """Return shapes and dtypes of the inputs that a program takes. rows: the rows of each stream; here: on its
+        device."""
         shapes = {n: (shape if rows is None else (rows, *shape[1:]), dtype) for n, (shape, dtype) in inputs.items()}
         shardings = {n: here or self._placement.input(n, shape) for n, (shape, _) in shapes.items()}
         return {n: jax.ShapeDtypeStruct(*kind, sharding=shardings[n]) for n, kind in shapes.items()}

@@ -104,7 +104,7 @@ def _lying_like(value: Any, model: Any) -> Any:
 
 
 def _onto(value: Any, sharding: NamedSharding) -> jax.Array:
-    """Return an array on explicit axes; a traced one so that its cotangent comes back to the axes it has."""
+    """Return an array on explicit axes. A traced one is resharded, so that its cotangent returns to its own axes."""
     return jax.sharding.reshard(value, sharding) if isinstance(value, Tracer) else jax.device_put(value, sharding)
 
 

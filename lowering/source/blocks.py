@@ -22,8 +22,8 @@ _NUMBER = "#"
 @dataclass(eq=False)
 class PrintedCall:
     """One step of a program. template: its expression, with markers for inputs, strings and literals; of a call of a
-    function its name. inputs, outputs: slots. name: of the node. is_recurrent: whether it applies its parameters to
-    what came of them before."""
+    function its name. inputs, outputs: slots. name: the name of the node. is_recurrent: whether it applies its
+    parameters to what came of them before."""
 
     template: str
     inputs: tuple[int, ...]

@@ -167,7 +167,7 @@ class NodeCode:
 
 
 def _source(atom: Atom) -> Atom:
-    """Return the array that an atom is, perhaps without gradient."""
+    """Return the array behind an atom that may only stop its gradient."""
     fixed = made(atom, "stop_gradient")
     return _source(fixed.inputs[0]) if fixed else atom
 

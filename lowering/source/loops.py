@@ -28,7 +28,7 @@ class Loop(PrintedCall):
     """Steps that repeat. carried: the slots of the first value, and inside of the value before and after a step.
     items: the slot inside and the slots of each turn's element of a list; indices: which element it is, as text.
     collected: slots of each turn's value, by the slot inside. last: slots of the last turn's value, likewise.
-    variables, rows: what the loop is over, and its values in each turn. names: of its own scope."""
+    variables, rows: what the loop is over, and its values in each turn. names: the names of its own scope."""
 
     body: list[PrintedCall] = field(default_factory=list)
     carried: list[tuple[int, int, int]] = field(default_factory=list)

@@ -340,7 +340,7 @@ class Run:
         self._saved = self._step
 
     def _resume(self) -> tuple[int, int]:
-        """(epoch, batch) to go on with; the state, the metrics and the history are then those of the checkpoint."""
+        """Restore state, metrics and history from the latest checkpoint; return the (epoch, batch) to go on with."""
         restored = None if self.checkpoints is None else self.checkpoints.restore(self.trainer.require_state())
         if restored is None:
             return self.begin_epoch, 0

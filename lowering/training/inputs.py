@@ -19,7 +19,8 @@ Batch = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Inputs:
-    """Describes the inputs of a network. dtypes: of each, by name, as inferred; batches are cast to them on the device.
+    """Describes the inputs of a network. dtypes: the dtype of each, by name, as inferred; batches are cast to them on
+    the device.
 
     The batch is axis 0 of the first data array.
     """

@@ -65,9 +65,9 @@ def make_step(
     """Return a training step.
 
     Gradients are multiplied with the optimiser's `rescale_grad`, by default 1 / batch size, as MXNet's Module does.
-    clip_global_norm: an upper limit of the norm of all rescaled gradients together. placement: of the state,
-    which stays. batch_statistics: of the whole batch, or of each device's part. fixed: parameters that the network
-    takes to be a number: each update begins with it, as in MXNet.
+    clip_global_norm: an upper limit of the norm of all rescaled gradients together. placement: the placement of the
+    state, which stays. batch_statistics: of the whole batch, or of each device's part. fixed: parameters that the
+    network takes to be a number: each update begins with it, as in MXNet.
     """
     run = partial(accumulation.run, placement=placement)
     if placement.mesh is not None and batch_statistics == "device":

@@ -25,7 +25,8 @@ class Tracker:
     """Holds metrics of one network, with their state. `update` starts work on the device; other methods wait for it.
 
     metrics: names, Metrics or triples, one of them, or None. numbers: inputs whose values number classes or rows,
-    and are looked at. placement: of batches; what is tracked is whole on every device. Raises TrainingError.
+    and are looked at. placement: the placement of batches; what is tracked is whole on every device. Raises
+    TrainingError.
     """
 
     def __init__(

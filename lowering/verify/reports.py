@@ -14,7 +14,7 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class NodeFinding:
-    """Reports a node whose gradient is not the derivative at the point. reason: of a deliberate one; else what
+    """Reports a node whose gradient is not the derivative at the point. reason: why a deliberate one differs; else what
     differs."""
 
     node: str

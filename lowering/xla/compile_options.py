@@ -118,10 +118,11 @@ def _knows_all(platform: str) -> bool:
 class Jitted:
     """A jitted function: `jax.jit`'s, compiled with the options of its platform where nothing else traces it.
 
-    plain: the same without options, for `jax.export` and for callers that take JAX's own functions only. kind: of its
-    options. whole: whether calls run it as one program; else the function compiles what it can by itself. symbol: the
-    network that it runs, whose arguments are mappings by name among its own; None where it is not known. kept: counts
-    what programs keep, and has them forgotten; None: one of its own. name: for the log; "": the function's.
+    plain: the same without options, for `jax.export` and for callers that take JAX's own functions only. kind: the kind
+    of its options. whole: whether calls run it as one program; else the function compiles what it can by itself.
+    symbol: the network that it runs, whose arguments are mappings by name among its own; None where it is not known.
+    kept: counts what programs keep, and has them forgotten; None: one of its own. name: for the log; "": the
+    function's.
 
     The first run of a program is waited for, and memory that it could not allocate is reported: NumPy, reading a result
     that was never allocated, ends the process (jaxlib's "Check failed: buffer_.IsConcrete()").

@@ -26,7 +26,8 @@ def is_of_memory(error: BaseException) -> bool:
 
 
 def too_large(error: BaseException, cost: Footprint | None = None) -> OutOfMemoryError:
-    """Return the error for memory that could not be allocated; cost: of the network, where it can be estimated."""
+    """Return the error for memory that could not be allocated; cost: the cost of the network, where it can be
+    estimated."""
     error.__traceback__ = None  # its frames hold the arrays that have no memory
     where = "" if cost is None else f"; by the estimate {bytes_text(cost.peak_bytes)}, most of it for {cost.place}"
     return OutOfMemoryError(

@@ -30,7 +30,7 @@ _CHANNELS = (1, 3, 4)
 def shape_remedy(symbol: Symbol, shapes: Shapes) -> str:
     """Return a change by which the shapes fit the graph, in words; empty when they fit already, or no proposal helps.
 
-    shapes: of variables by name, parameters included as far as they are known.
+    shapes: the shapes of variables by name, parameters included as far as they are known.
     """
     if _fits(symbol, shapes):
         return ""

@@ -35,7 +35,7 @@ LINE = Extent(0.0, 0.0, 5.0)
 
 
 def horizontal(grid: Grid, extents: Sequence[Extent]) -> list[float]:
-    """Return the middle of each place. extents: of the things; places for lines follow them.
+    """Return the middle of each place. extents: the extents of the things; places for lines follow them.
 
     Every row is put as near as its order and its distances allow to where its places' neighbours are, above, below, and
     then to where its places' columns are: the best positions of one row are a regression of ordered values, found in

@@ -37,8 +37,8 @@ def label_variables(symbol: Symbol) -> list[Node]:
 
 
 def learned_variables(symbol: Symbol) -> set[Node]:
-    """Return the variables that look like parameters or states: by the inputs they are, of nodes in bodies of loops and
-    in branches, too, by their attributes or their names. Subgraphs nest as deep as programs did."""
+    """Return the variables that look like parameters or states: by the inputs that they feed, inside loops and branches
+    too, by their attributes, or by their names."""
     return _learned(symbol.outputs)
 
 

@@ -27,8 +27,8 @@ from symjax_nnvm.tables import count_text, table_html, table_text
 class Layer:
     """One operator of a network.
 
-    shapes: of its visible outputs, as far as they are known. parameters: elements of the arguments that it is the
-    first to use; None while a shape is unknown. flops: None where they are not counted (`FFlops`) or not known.
+    shapes: the shapes of its visible outputs, as far as they are known. parameters: elements of the arguments that it
+    is the first to use; None while a shape is unknown. flops: None where they are not counted (`FFlops`) or not known.
     """
 
     name: str

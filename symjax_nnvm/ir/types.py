@@ -138,10 +138,10 @@ def shape_size(shape: Shape) -> int:
 
 
 def shape_problem(shape: Shape, item_size: int = 1) -> str | None:
-    """The reason why no array has a shape, for any unknown dimensions; None when one may have it.
+    """Return why no array can have this shape, whatever its unknown dimensions are; None if one can.
 
-    Symbolic dimensions, which an exported program leaves open, count as unknown ones do. item_size: of a dtype, where
-    an array of `MAX_ELEMENTS` bytes, counted without empty axes, is the limit.
+    Symbolic dimensions, which an exported program leaves open, count as unknown ones do. item_size: the size of an
+    element of a dtype, where an array of `MAX_ELEMENTS` bytes, counted without empty axes, is the limit.
     """
     if len(shape) > MAX_RANK:
         return f"a shape of {len(shape)} dimensions, expected at most {MAX_RANK}"

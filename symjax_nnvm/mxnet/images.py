@@ -120,8 +120,8 @@ def decode_flagged(data: bytes, flag: int, where: str, *, turned: bool = True) -
 def encode_image(image: np.ndarray, format: str = ".jpg", quality: int = 95, decoder: Decoder | None = None) -> bytes:
     """Return the bytes of an image, uint8 (height, width, 3) in red, green, blue, or 1 or 4 channels.
 
-    format: ".jpg" or ".png". quality: of a JPEG, 1 to 100; of a PNG, how hard it is compressed, 1 to 9. Raises
-    RecordFormatError, MissingExtraError.
+    format: ".jpg" or ".png". quality: the quality of a JPEG, 1 to 100; of a PNG, how hard it is compressed, 1 to 9.
+    Raises RecordFormatError, MissingExtraError.
     """
     image = np.asarray(image)
     image = image[..., None] if image.ndim == 2 else image

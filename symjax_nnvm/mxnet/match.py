@@ -48,8 +48,8 @@ class Misshaped:
 class Ambiguous:
     """Holds blocks of a file that could belong to any of several layers of the symbol.
 
-    roles: of the arrays that each has, such as `weight` and `bias`. names, sources: the layers' variables, the blocks'
-    arrays.
+    roles: the roles of the arrays that each has, such as `weight` and `bias`. names, sources: the layers' variables,
+    the blocks' arrays.
     """
 
     blocks: tuple[str, ...]

@@ -30,7 +30,7 @@ _SMALL = 64  # bytes: constants up to this size are shared by all nodes with the
 
 
 class OnnxNames:
-    """The names of one file: each is given once. Constants that are equal are one. inputs: of the whole
+    """The names of one file: each is given once. Constants that are equal are one. inputs: the inputs of the whole
     file. refused: None, or the nodes that could not be written, where all of them are looked for."""
 
     def __init__(self, opset: int):

@@ -52,8 +52,9 @@ class Dimensions:
 def named_dimensions(symbol: Symbol, shapes: Mapping[str, NamedShape], param_shapes: Mapping[str, Shape]) -> Dimensions:
     """Return the inputs' shapes for several numbers in the place of each name.
 
-    shapes: of the inputs. param_shapes: of the parameters. Raises OnnxError where a graph takes one number alone in the
-    place of a name, InferenceError where it takes none, SymbolTypeError for anything that is not a shape.
+    shapes: the shapes of the inputs. param_shapes: the shapes of the parameters. Raises OnnxError where a graph takes
+    one number alone in the place of a name, InferenceError where it takes none, SymbolTypeError for anything that is
+    not a shape.
     """
     batch: dict[str, bool] = {}
     for input_name, shape in shapes.items():

@@ -51,5 +51,5 @@ def truth(g: Builder, function: Callable[..., Tensor], *inputs: Tensor) -> Tenso
 
 
 def whole(number: float, dtype: DType) -> np.ndarray:
-    """Return a number in a dtype: of an integer one its whole part, as `cast` has it."""
+    """Return a number in a dtype; in an integer one only its whole part, as `cast` has it."""
     return np.asarray(number) if is_float(dtype) else cast(np.asarray(number, np.float64), np.dtype(dtype))

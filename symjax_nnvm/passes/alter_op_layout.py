@@ -78,7 +78,7 @@ class _Orders:
         return self
 
     def not_worth(self) -> set[Node]:
-        """Return altered nodes that are alone in their regions, and had better stay."""
+        """Return altered nodes that are alone in their regions and gain nothing by the new layout."""
         altered = [(node, self._regions.find(region)) for node, region in self._altered]
         count = Counter(region for _, region in altered)
         alone = (node for node, region in altered if count[region] == 1)

@@ -96,7 +96,8 @@ def _fused(outputs: Sequence[NodeEntry], turn: int) -> list[NodeEntry]:
 
 
 def _as_subgraph(row: Sequence[Node], names: Sequence[str]) -> Graph:
-    """Return copies of a row's nodes, which read variables where the row reads others. names: of what it reads."""
+    """Return copies of a row's nodes, which read variables where the row reads others. names: the names of what it
+    reads."""
     fed: list[Node] = []
     copies: dict[Node, Node] = {}
     for member in row:

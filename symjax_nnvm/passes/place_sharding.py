@@ -23,7 +23,7 @@ def place_sharding(graph: G, mesh_axis_names: Sequence[str]) -> G:
     `__sharding__` reads it through a `_sharding_constraint` of the same name; itself where no node has it.
 
     The constraint is its own adjoint, so gradients that are appended afterwards are split like what they are gradients
-    of. States are read as they are where an operator writes them. mesh_axis_names: of the mesh.
+    of. States are read as they are where an operator writes them. mesh_axis_names: the axes of the mesh.
 
     Raises PassError for a text that names no axes, and for axes that the mesh does not have.
     """

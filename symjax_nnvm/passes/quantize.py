@@ -35,10 +35,10 @@ class Quantization:
         excluded: names of layers that stay float.
         excluded_ops: names of operators that stay float.
         offline: names of the parameters that are quantised before.
-        dtype: of the arrays; auto: uint8 where a calibrated range has no negative numbers.
+        dtype: the dtype of the arrays; auto: uint8 where a calibrated range has no negative numbers.
         by_channel: weights of fused dense layers get a range for each row.
         smart: operators that are cheap are quantised only between convolutions, dense layers and the like; else always.
-        ranges: of outputs by name, as pairs, where they are calibrated.
+        ranges: the ranges of outputs by name, as pairs, where they are calibrated.
     """
 
     excluded: frozenset[str] = frozenset()

@@ -40,9 +40,9 @@ def reduce_precision(
 ) -> Graph:
     """Return the graph with `amp_cast` nodes where dtypes change; nodes that nothing changes stay the same objects.
 
-    dtypes: of variables by name; float32 where neither this nor the variable itself declares another. precision: how a
-    node of an operator runs.
-    Raises PassError for another dtype than bfloat16 or float16, InferenceError.
+    dtypes: the dtypes of variables by name; float32 where neither this nor the variable itself declares another.
+    precision: how a node of an operator runs. Raises PassError for another dtype than bfloat16 or float16,
+    InferenceError.
     """
     if compute_dtype not in ("bfloat16", "float16"):
         raise PassError("No half precision", param="compute_dtype", expected="bfloat16 or float16", got=compute_dtype)

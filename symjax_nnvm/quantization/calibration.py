@@ -37,7 +37,7 @@ class CalibrationCollector:
         self.min_max_dict: dict[str, tuple[float, float]] = {}
 
     def collect(self, name: str, array: Any) -> None:
-        """Take an array into account. name: of the output, such as `conv0_output`."""
+        """Take an array into account. name: the name of the output, such as `conv0_output`."""
         raise NotImplementedError(f"{type(self).__name__}.collect")
 
     def asks_for(self, name: str) -> bool:

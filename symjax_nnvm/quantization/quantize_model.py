@@ -61,7 +61,7 @@ def quantize(
             greatest values, "none" leaves them to each run, which is slower.
         excluded: names of layers that stay float.
         excluded_ops: names of operators that stay float.
-        dtype: of arrays: "int8", "uint8", or "auto", which is uint8 where no value is negative.
+        dtype: the dtype of arrays: "int8", "uint8", or "auto", which is uint8 where no value is negative.
         smart: quantise cheap layers only between others that are; else wherever they can be.
         fused: fuse layers for oneDNN first, as `quantize_model_mkldnn` and `quantize_net` do: MXNet runs such networks
             fast, and whatever their data are; convolutions have a range for each channel, and their parameters stay

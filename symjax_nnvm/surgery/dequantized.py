@@ -122,7 +122,8 @@ def _is_quantized(variable: Node) -> bool:
 
 
 def _refuse_ranges(entries: Iterable[NodeEntry], forms: Mapping[Node, Node | NodeEntry]) -> None:
-    """Raise GraphError where an entry is a range, which a network of floats does not have. forms: of what changed."""
+    """Raise GraphError where an entry is a range, which a network of floats does not have. forms: what each node
+    that changed became."""
     for entry in entries:
         form = forms.get(entry.node)
         if form is None or not entry.index:

@@ -226,7 +226,7 @@ def _name_of(node: Node) -> str:
 
 
 def _fuse(node: Node, last: Node, addend: NodeEntry | None, act_type: str) -> Node | None:
-    """FFuse: a sum once, an activation at the end."""
+    """FFuse: fuse an addend or an activation into a product that has none yet; None if it has."""
     done = epilogue_of(node.attrs.parsed)
     if done.act_type or (addend is not None and done.addend):
         return None

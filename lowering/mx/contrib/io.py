@@ -15,7 +15,8 @@ from lowering.mx.ndarray.creation import array
 
 class DataLoaderIter(DataIter):
     """The batches of a loader, which is anything that gives pairs of arrays, (data, label), each time it is iterated
-    over; the first batch decides the shapes. A smaller batch is filled up with zeros. dtype: of the batches."""
+    over; the first batch decides the shapes. A smaller batch is filled up with zeros. dtype: the dtype of the
+    batches."""
 
     def __init__(
         self,

@@ -264,7 +264,7 @@ class BrightnessJitterAug(Augmenter):
         self.brightness = brightness
 
     def __call__(self, src: NDArray | np.ndarray) -> Any:
-        """The image, written."""
+        """Return the image after the change, written as the augmenter's input was given."""
         factor = np.float32(1.0 + random.uniform(-self.brightness, self.brightness))
         return _written(src, pixels(src) * factor)
 
@@ -277,7 +277,7 @@ class ContrastJitterAug(Augmenter):
         self.contrast, self.coef = contrast, array(_GREY)
 
     def __call__(self, src: NDArray | np.ndarray) -> Any:
-        """The image, written."""
+        """Return the image after the change, written as the augmenter's input was given."""
         factor = np.float32(1.0 + random.uniform(-self.contrast, self.contrast))
         image = pixels(src)
         mean = (image @ self.coef.asnumpy().ravel()).mean(dtype=np.float64)
@@ -292,7 +292,7 @@ class SaturationJitterAug(Augmenter):
         self.saturation, self.coef = saturation, array(_GREY)
 
     def __call__(self, src: NDArray | np.ndarray) -> Any:
-        """The image, written."""
+        """Return the image after the change, written as the augmenter's input was given."""
         factor = np.float32(1.0 + random.uniform(-self.saturation, self.saturation))
         image = pixels(src)
         return _written(src, image * factor + (image @ self.coef.asnumpy().ravel())[..., None] * (1 - factor))
@@ -345,7 +345,7 @@ class LightingAug(Augmenter):
         self.alphastd, self.eigval, self.eigvec = alphastd, eigval, eigvec
 
     def __call__(self, src: NDArray | np.ndarray) -> Any:
-        """The image, written."""
+        """Return the image after the change, written as the augmenter's input was given."""
         numbers = np.random.normal(0, self.alphastd, size=(3,))
         step = np.dot(self.eigvec * numbers, self.eigval).astype(np.float32)
         return _written(src, pixels(src) + step)
@@ -366,7 +366,7 @@ class ColorNormalizeAug(Augmenter):
         )
 
     def __call__(self, src: NDArray | np.ndarray) -> Any:
-        """The image, written."""
+        """Return the image after the change, written as the augmenter's input was given."""
         return color_normalize(src, self.mean, self.std)
 
 

@@ -65,8 +65,8 @@ def _iterator(
     further: Sequence[str] = (),
     storage: Mapping[str, str] | None = None,
 ) -> FileIter:
-    """Return an iterator of the parameters that `maker` takes, and of further ones. storage: of arrays that are shown
-    as sparse ones."""
+    """Return an iterator of the parameters that `maker` takes, and of further ones. storage: the storage type of arrays
+    that are shown as sparse ones."""
     parameter_names = {*inspect.signature(maker).parameters, *further}
     unknown = [name for name in parameters if name not in parameter_names]
     if unknown:

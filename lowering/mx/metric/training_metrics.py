@@ -295,8 +295,8 @@ class F1(_Summed):
 
     @property
     def metrics(self) -> TwoClasses:
-        """The counts of both classes: of "micro" those of the log line and of all since `reset`; of "macro" none, which
-        begins anew at every batch."""
+        """Return the counts of both classes: for "micro" since the last log line, and since `reset`; for "macro", which
+        begins anew at every batch, none."""
         if self.average == "macro":
             return TwoClasses()
         counts = [int(count) for state in (self._state, self._all()) for count in np.asarray(state)]

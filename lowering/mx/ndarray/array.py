@@ -592,7 +592,7 @@ class NDArray(Arithmetic, Fluent):
 
 def is_written_in_memory(array: NDArray, function: Any, other: Any) -> bool:
     """Whether NumPy's function of an array and another one, or a number, wrote its result to the array, without new
-    memory: of floats, of which IEEE's rules give the same numbers by every way."""
+    memory. Only for floats, for which IEEE's rules give the same numbers either way."""
     kind: Any = type(other)
     dtype, is_number = array.cell.dtype, kind is float or (kind is int and other.bit_length() < 64)
     if function not in _IN_MEMORY.values() or dtype not in (np.float32, np.float64) or recording.is_recording():
@@ -944,7 +944,7 @@ def _prepare(
 ) -> Prepared:
     """Return the expression of a call with arrays, also for any numbers, and of what kind its results are.
 
-    shape: of numbers that are made without one; None: of draws it is (1,), as in MXNet.
+    shape: the shape of numbers that are made without one; None: of draws it is (1,), as in MXNet.
     """
     numbers = itertools.count()
     dialect = _dialect_of(function)

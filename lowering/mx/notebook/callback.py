@@ -46,8 +46,8 @@ def _metrics_of(param: BatchEndParam) -> dict[str, float]:
 class PandasLogger:
     """Keeps metrics as tables of pandas: `train_df` and `eval_df` of metrics and speed, `epoch_df` of times.
 
-    batch_size: of the data. frequent: every how many batches there is a row of `train_df`. `module.fit(...,
-    **logger.callback_args())` fills them. Raises MissingExtraError without pandas.
+    batch_size: the batch size of the data. frequent: every how many batches there is a row of `train_df`.
+    `module.fit(..., **logger.callback_args())` fills them. Raises MissingExtraError without pandas.
     """
 
     def __init__(self, batch_size: int, frequent: int = 50):

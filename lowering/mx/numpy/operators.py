@@ -140,7 +140,7 @@ def missing(owner: str, name: str, own: Iterable[str], numpys: Any = None, fix: 
 class Group:
     """Functions of operators as attributes, made when they are first used, and others.
 
-    name: of the group, for errors. prefix: of the operators' names. further: other attributes.
+    name: the name of the group, for errors. prefix: the prefix of the operators' names. further: other attributes.
     """
 
     def __init__(self, name: str, op: Operators, names: tuple[str, ...], prefix: str, **further: Any):

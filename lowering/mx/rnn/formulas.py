@@ -14,7 +14,7 @@ def lstm(
     F: Any, product: Any, cell: Any, name: str, squash: Activation, *, output: str = "out", **axis: int
 ) -> tuple[Any, Any]:
     """(output, new cell) of the four gates' product. squash: the activation of new values and of the cell. output: the
-    end of the output's name. axis: of the gates, where it is to be written into the graph."""
+    end of the output's name. axis: the axis of the gates, where it is to be written into the graph."""
     gates = F.SliceChannel(product, num_outputs=4, name=f"{name}slice", **axis)
     sigmoid = partial(F.Activation, act_type="sigmoid")
     kinds = zip("ifco", (sigmoid, sigmoid, squash, sigmoid), gates, strict=True)

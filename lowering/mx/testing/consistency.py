@@ -118,9 +118,9 @@ def check_consistency(
     """Check that a network has the same outputs and gradients wherever it is bound, and return those of the most
     precise one.
 
-    sym: a symbol, or one for each of ctx_list. ctx_list: arguments of `simple_bind`. scale: of the normal numbers, or
-    with use_uniform the uniform ones, that arguments get which are not in arg_params. ground_truth: what to compare
-    with in the place of the most precise one. raise_on_err: else differences are logged. Raises AssertionError.
+    sym: a symbol, or one for each of ctx_list. ctx_list: arguments of `simple_bind`. scale: the scale of the normal
+    numbers, or with use_uniform the uniform ones, that arguments get which are not in arg_params. ground_truth: what to
+    compare with in the place of the most precise one. raise_on_err: else differences are logged. Raises AssertionError.
     """
     assert len(ctx_list) > 1
     symbols = [sym] * len(ctx_list) if isinstance(sym, Symbol) else list(sym)
@@ -212,8 +212,8 @@ def compare_optimizer(
 ) -> None:
     """Raise AssertionError where two optimisers update a weight of a shape otherwise by the same gradient.
 
-    shape: of one weight; or a list of ntensors shapes, whose weights the first optimiser updates one by one and the
-    second together. w_stype, g_stype: MXNet's; arrays are dense. compare_states: compare what they keep, too.
+    shape: the shape of one weight; or a list of ntensors shapes, whose weights the first optimiser updates one by one
+    and the second together. w_stype, g_stype: MXNet's; arrays are dense. compare_states: compare what they keep, too.
     """
     several = isinstance(shape, list)
     shapes = shape if several else [shape]

@@ -40,7 +40,8 @@ def _checked(new: Arrays, old: Arrays) -> tuple[Array, ...]:
 def _results(
     p: ops.ForeachParams | ops.WhileLoopParams, heads: Arrays, states: Arrays
 ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """Return the new states of a step, and what is stacked of it: outputs, then inner values. heads: of the body."""
+    """Return the new states of a step, and what is stacked of it: outputs, then inner values. heads: the heads of the
+    body."""
     outputs, new, inner = heads[: p.num_out_data], heads[p.num_out_data : p.num_outputs], heads[p.num_outputs :]
     return _checked(new, states), (*outputs, *inner)
 

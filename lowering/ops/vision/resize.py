@@ -95,8 +95,8 @@ def _cost(shape: tuple[int, ...], steps: list[tuple[int, Matrix]]) -> int:
 
 
 def no_open_sizes(x: Array, axis: int, new: int) -> Array:
-    """What `along_axes` is given where nothing is made of open sizes. Raises TypeError."""
-    raise TypeError("this resizing is made for sizes that are numbers")
+    """Raise TypeError: the argument of `along_axes` for resizing whose sizes cannot be open."""
+    raise TypeError("this resizing needs sizes that are numbers")
 
 
 # -- bilinear resizing -----------------------------------------------------------------------------------------------

@@ -77,7 +77,8 @@ class Derivatives:
     fixed: Names
 
     def names(self, p: Any, *, heads: bool) -> Operands:
-        """Return the names of a derivative operator's operands; heads: of the backward, which has head gradients."""
+        """Return the names of a derivative operator's operands; heads: the heads of the backward, which has head
+        gradients."""
         return Operands(
             [f"ograd_{name}" for name in self.heads(p)] if heads else [],
             list(self.smooth(p)),

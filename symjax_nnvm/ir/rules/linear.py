@@ -67,11 +67,11 @@ class Adjoint:
 class Linear:
     """A declaration: the operator, and by the names of inputs in which it is linear their adjoints.
 
-    each: the one adjoint of all inputs, instead. params: of the adjoints. carried: what parameters their nodes share
-    with the operator's; given: only those that a node was given. restored: parameters of the operator where it is the
-    gradient of an adjoint. like: the last input, when it has the output's shape and no content. others: gradients by
-    inputs in which the operator is not linear. convert: parameters of the one into those of the other, where they do
-    not share names.
+    each: the one adjoint of all inputs, instead. params: the parameters of the adjoints. carried: what parameters their
+    nodes share with the operator's; given: only those that a node was given. restored: parameters of the operator where
+    it is the gradient of an adjoint. like: the last input, when it has the output's shape and no content. others:
+    gradients by inputs in which the operator is not linear. convert: parameters of the one into those of the other,
+    where they do not share names.
     """
 
     op: Op
@@ -128,7 +128,7 @@ class Linear:
         return [self.by_input(name, node, ograds[0], at) for name in at]
 
     def by_input(self, name: str, node: Node, dy: NodeEntry, at: At) -> NodeEntry | None:
-        """Return the gradient of <dY, f(at)> by an input; node: of the operator or of an adjoint, for its
+        """Return the gradient of <dY, f(at)> by an input; node: the node of the operator or of an adjoint, for its
         parameters."""
         adjoint = self.each or self.adjoints.get(name)
         if adjoint is None:

@@ -19,7 +19,7 @@ OTHER_MODEL = (
 
 def way_out_of_mixing(names: Iterable[str], surplus: Collection[str]) -> str:
     """Return the way out where a network of 8-bit integers gets the parameters of its float network, or that those of
-    the other; else empty. names: of the network's arguments; surplus: of arrays that it does not have."""
+    the other; else empty. names: the names of the network's arguments; surplus: of arrays that it does not have."""
     names = list(names)
     if any(name.endswith(QUANTIZED) and name.removesuffix(QUANTIZED) in surplus for name in names):
         return f"The network is of 8-bit integers, the arrays are floats: {OTHER_MODEL}"
@@ -35,7 +35,7 @@ def wrong_parameters(names: Collection[str], arrays: Mapping[str, Any]) -> Itera
     """Yield each parameter of integers whose array holds floats, or whose range is none: its name, what is wrong, and
     what is expected, what there is, and the way out.
 
-    names: of the network's arguments. What has no array is passed by.
+    names: the names of the network's arguments. What has no array is passed by.
     """
     every = set(names)
     for name in names:

@@ -48,10 +48,10 @@ class FileNode:
 class Composer:
     """The values read so far, and the node that is being read.
 
-    opset: the file's. count: of assignments. arrays: weights by the names that they have in the network. reads:
-    how often the file reads each tensor. body: (a graph inside the node, its inputs) →
-    its outputs. of_sizes: what computes a value that follows from sizes which run time decides. budget: of the arrays
-    that are made; a form makes each array whose size comes from the file through `full` or `ask`.
+    opset: the file's. count: the number of assignments. arrays: weights by the names that they have in the network.
+    reads: how often the file reads each tensor. body: (a graph inside the node, its inputs) → its outputs. of_sizes:
+    what computes a value that follows from sizes which run time decides. budget: the budget of the arrays that are
+    made; a form makes each array whose size comes from the file through `full` or `ask`.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Composer:
         ]
 
     def _inferred(self, outputs: list[NodeEntry], values: Sequence[Value]) -> tuple[list[list[Numbers]], list[DType]]:
-        """Return the shapes of a node's outputs under each assignment, and their dtypes: of this node alone."""
+        """Return the shapes of a node's outputs under each assignment, and their dtypes, of this node alone."""
         node = outputs[0].node
         probe = Node(node.attrs, [NodeEntry(create_variable_node(f"in{i}")) for i in range(len(values))])
         graph = Graph([NodeEntry(probe, entry.index) for entry in outputs])
@@ -179,8 +179,8 @@ class Composer:
         return value.symbol
 
     def _store(self, value: Value, array: np.ndarray, name: str) -> None:
-        """Make a constant a weight, whose shape an operator may broadcast; what the file has in its graph no optimiser
-        changes."""
+        """Make a constant a weight, of one axis at least. A constant of the file's graph gets multipliers of 0, so that
+        no optimiser changes it."""
         name = self._named(name, self._variables)
         array = array.reshape(array.shape or (1,))
         dtype = WIDER.get(array.dtype.name, array.dtype.name)

@@ -207,7 +207,7 @@ def _of_mxnets_dtype(tensor: onnx.TensorProto, dtype: np.dtype, array: Any = Non
 
 
 def _number(text: str, shown: str) -> int:
-    """Return a number of bytes, of which a file has fewer than 20 digits."""
+    """Return a text as a number of bytes. Raises OnnxError if it is not a number of fewer than 20 digits."""
     if not (text.isascii() and text.isdecimal() and len(text) < 20):
         raise OnnxError(f"The weights of {shown} are malformed: {printable(text[:40])!r} is not a number of bytes.")
     return int(text)

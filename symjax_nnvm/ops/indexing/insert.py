@@ -32,7 +32,8 @@ class PlaceParams(Params):
         return max(0, (stop - start + step - (1 if step > 0 else -1)) // step)
 
     def places(self, length: int, last: int) -> np.ndarray:
-        """The indices of an axis, of a number one without axes. Raises ParamError when one is greater than `last`."""
+        """Return the indices along an axis; for a number an array without axes. Raises ParamError for one above
+        `last`."""
         if self.int_ind is None:
             return np.arange(*slice(self.start, self.stop, self.step).indices(length))
         if not -length <= self.int_ind <= last:

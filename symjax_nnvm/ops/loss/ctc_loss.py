@@ -97,7 +97,7 @@ def _ctc_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
 
 
 def _ctc_workspace(p: Any, ins: Sizes, outs: Sizes) -> int:
-    """Every step's numbers for the labels with blanks between them, forwards and backwards."""
+    """The elements of the forward and backward variables: for every step, all labels with blanks between them."""
     steps, batch, _ = ins[0]
     return 2 * steps * batch * (2 * ins[1][-1] + 3)
 

@@ -142,7 +142,7 @@ class ConvolutionParams(ConvolutionGeometry):
 
 
 def is_pointwise(p: ConvolutionGeometry) -> bool:
-    """Whether each place of the output sees that place of data alone, in all channels."""
+    """Whether each place of the output reads only the same place of data, in all channels."""
     return p.num_group == 1 and all((kernel, stride, pad) == (1, 1, 0) for kernel, stride, _, pad in p.steps)
 
 

@@ -87,8 +87,8 @@ _HIDDEN = -1e4
 
 
 class Facts(NamedTuple):
-    """What is known of a graph. shape: of an entry; () where a size is unknown or 0. dtype: of an entry. reads: how
-    many nodes and heads read a node, or wait for it."""
+    """What is known of a graph. shape: the shape of an entry; () where a size is unknown or 0. dtype: the dtype of an
+    entry. reads: how many nodes and heads read a node, or wait for it."""
 
     shape: Callable[[NodeEntry], tuple[int, ...]]
     dtype: Callable[[NodeEntry], DType | None]

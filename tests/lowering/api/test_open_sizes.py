@@ -312,7 +312,7 @@ def test_who_exports_by_himself_is_told_the_condition():
         (sym.split_v2(X, 2, axis=0)[0], "open length N cannot be split.*operator '_split_v2'"),
         (sym.Reshape(X, shape=(2, -1, 3), name="layer"), "number of elements.*operator 'Reshape', node 'layer'"),
         (sym.contrib.fft(sym.transpose(X), name="layer"), "a known length.*operator '_contrib_fft', node 'layer'"),
-        (sym.random.shuffle(X, name="layer"), "order of a known length.*node 'layer'"),
+        (sym.random.shuffle(X, name="layer"), "permutations of a known length.*node 'layer'"),
         (sym.diag(X, name="layer"), "operator 'diag', node 'layer'"),
     ],
     ids=lambda value: "" if isinstance(value, str) else value.list_outputs()[0],

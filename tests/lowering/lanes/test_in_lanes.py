@@ -80,7 +80,7 @@ def test_what_cannot_be_split_runs_as_the_whole_and_says_why():
     trainer, _ = trained(mixed, {"data": points(4)["data"]}, 2, steps=1)
     assert trainer.ways()[-1].endswith("by_sample: sort mixes samples")
     trainer, _ = trained(convolutional(), images(), "auto", steps=1)
-    assert "not in lanes: no library" in trainer.ways()[-1]
+    assert "not in lanes: no convolution" in trainer.ways()[-1]
 
 
 @pytest.mark.slow("compiles")

@@ -44,7 +44,7 @@ def _check_layout(layout: str, layouts: tuple[str, ...], what: str) -> None:
 
 
 class _Conv(Ranked):
-    """Holds what all convolutions have in common. adj: of a transposed one."""
+    """Holds what all convolutions have in common. adj: the adjustment of a transposed one."""
 
     @checks_flags
     def __init__(

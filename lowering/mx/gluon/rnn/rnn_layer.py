@@ -43,7 +43,7 @@ class _RNNLayer(HybridBlock):
 
     Input (t, n, c) for layout "TNC", (n, t, c) for "NTC"; states (layers · directions, n, hidden). Called with the
     input alone it gives the output, with states (output, new states). dropout: between layers. use_sequence_length: the
-    third argument has the lengths (n,) of the sequences. dtype: of the parameters.
+    third argument has the lengths (n,) of the sequences. dtype: the dtype of the parameters.
     """
 
     _children: Any

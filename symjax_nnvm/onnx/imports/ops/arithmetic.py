@@ -17,7 +17,8 @@ from symjax_nnvm.onnx.imports.ops.pieces import alike, cast, expand_dims
 def binary(
     broadcast: str, scalar: str, reversed_scalar: str, elementwise: str | None = None, gives: str | None = None
 ) -> Callable[[Composer, Value, Value], Value]:
-    """A function of two arrays: with numbers of the graph as parameters. elementwise: of arrays of one shape."""
+    """A function of two arrays: with numbers of the graph as parameters. elementwise: the operator of arrays of one
+    shape."""
 
     def form(g: Composer, x: Value, y: Value) -> Value:
         result = gives or x.dtype

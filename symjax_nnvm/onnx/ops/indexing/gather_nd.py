@@ -13,7 +13,7 @@ from symjax_nnvm.ops.indexing import gather_nd as ops
 
 def nd_places(g: Builder, indices: Tensor, sizes: Sequence[int | Tensor]) -> Tensor:
     """Indices (k, …) as (…, k), the way ONNX has them: those outside of an axis are its first or last; negative ones
-    count from the end. sizes: of the axes, k of them or more; a tensor (1,) of one that run time decides."""
+    count from the end. sizes: the sizes of the axes, k of them or more; a tensor (1,) of one that run time decides."""
     lengths = g.dims(*sizes[: g.static(indices, [0])[0]])
     last = g.transpose(g.cast(indices, "int64"), (*range(1, indices.ndim), 0))
     greatest = g.constant(lengths.value - 1) if lengths.value is not None else g.op("Sub", lengths, 1)

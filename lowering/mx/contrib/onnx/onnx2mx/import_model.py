@@ -20,8 +20,8 @@ def import_model(
 ) -> tuple[Symbol, Arrays, Arrays]:
     """(symbol, arguments, auxiliary states) of an ONNX file, all under the file's names.
 
-    shapes: of the inputs by name, where the file leaves sizes open that a node needs; MXNet has no such argument.
-    Raises what `symjax_nnvm.from_onnx` raises.
+    shapes: the shapes of the inputs by name, where the file leaves sizes open that a node needs; MXNet has no such
+    argument. Raises what `symjax_nnvm.from_onnx` raises.
     """
     symbol, args, aux = from_onnx(model_file, shapes=shapes)
     arg_params, aux_params = ({name: as_ndarray(array) for name, array in part.items()} for part in (args, aux))

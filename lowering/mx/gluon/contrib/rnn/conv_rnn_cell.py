@@ -18,9 +18,10 @@ _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 class _ConvCell(HybridRecurrentCell):
     """What convolutional cells share.
 
-    input_shape: (c, h, w) of a step for layout "NCHW". hidden_channels: of states and outputs. i2h_kernel, i2h_pad,
-    i2h_dilate: of the input's convolution; h2h_kernel, odd numbers, and h2h_dilate: of the state's, which keeps its
-    size. Each is a number or one for each axis. conv_layout: default channels first. activation: a name or a block.
+    input_shape: (c, h, w) of a step for layout "NCHW". hidden_channels: the number of channels of states and outputs.
+    i2h_kernel, i2h_pad, i2h_dilate: of the input's convolution; h2h_kernel, odd numbers, and h2h_dilate: of the
+    state's, which keeps its size. Each is a number or one for each axis. conv_layout: default channels first.
+    activation: a name or a block.
     """
 
     _dims = 2

@@ -22,10 +22,10 @@ _V2 = [
 
 
 class RELU6(HybridBlock):
-    """Numbers from 0 to 6, cut off there."""
+    """The activation min(max(x, 0), 6)."""
 
     def hybrid_forward(self, F: Any, x: Tensor) -> Any:
-        """Return the numbers, cut off."""
+        """Return min(max(x, 0), 6)."""
         return F.clip(x, 0, 6, name="relu6")
 
 

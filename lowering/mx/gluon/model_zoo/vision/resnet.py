@@ -19,7 +19,8 @@ def _conv3x3(channels: int, stride: int, in_channels: int) -> nn.Conv2D:
 class _BlockV1(HybridBlock):
     """Convolutions, each normalised, activated between; the input is added, and the sum activated.
 
-    channels: of the output. stride: of the first convolution. downsample: whether the input needs a convolution to fit.
+    channels: the number of channels of the output. stride: the stride of the first convolution. downsample: whether the
+        input needs a convolution to fit.
     """
 
     def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0, **kwargs: Any):
@@ -149,8 +150,8 @@ class BottleneckV2(_BlockV2):
 class _ResNet(Network):
     """Maps images (n, 3, 224, 224) → (n, classes).
 
-    block: the class of blocks. layers: blocks of each stage. channels: of the first convolution, then of each stage.
-    thumbnail: for images of 32 pixels: one convolution 3x3 begins.
+    block: the class of blocks. layers: blocks of each stage. channels: the number of channels of the first convolution,
+    then of each stage. thumbnail: for images of 32 pixels: one convolution 3x3 begins.
     """
 
     def __init__(

@@ -41,7 +41,7 @@ def make_network(
     root: StrPath | None,
     kwargs: dict[str, Any],
 ) -> Any:
-    """A network of a class, with trained parameters if `pretrained` is true. name: of their file."""
+    """A network of a class, with trained parameters if `pretrained` is true. name: the name of their file."""
     return load_pretrained(kind(*args, **kwargs), name, pretrained, ctx or cpu(), root)
 
 
