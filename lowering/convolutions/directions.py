@@ -70,7 +70,7 @@ class _InLibrary:
 
     geometry: Geometry
     order: onednn.Order
-    adds_samples = False
+    samples_axis, adds_samples = 0, False
 
     def by_library(self, data: Array, weight: Array) -> Array:
         return onednn.convolve_plain(data, weight, self.geometry, self.order)

@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.convolutions.geometry import Geometry
+from lowering.convolutions.products import row_product, sequence_product
 
 __all__ = ["winograd", "winograd_weight", "winograd_weight_adjoint", "winograd_weight_gradient"]
 
@@ -131,7 +132,7 @@ def winograd(data: Array, factors: Array, g: Geometry, tile: int) -> Array:
     """Map data (n, h, w, c), factors of `winograd_weight` → (n, *out_size, f)."""
     counts = _counts(g, tile)
     tiles = _data_tiles(data, g, tile, counts)
-    return _outputs(lax.dot_general(tiles, factors, (((2,), (1,)), ((0,), (0,)))), g, tile, counts)
+    return _outputs(sequence_product(tiles, factors), g, tile, counts)
 
 
 def winograd_weight_gradient(ograd: Array, data: Array, g: Geometry, tile: int) -> Array:
@@ -145,5 +146,5 @@ def winograd_weight_gradient(ograd: Array, data: Array, g: Geometry, tile: int) 
     config = [(0, 0, 0), *((0, count * tile - size, 0) for size, count in axes), (0, 0, 0)]
     padded = lax.pad(ograd, np.zeros((), ograd.dtype), config)
     heads = _tiles(padded, _transposed(_OUTPUT[tile]), tile, counts)
-    factors = lax.dot_general(heads, _data_tiles(data, g, tile, counts), (((1,), (1,)), ((0,), (0,))))
+    factors = row_product(heads, _data_tiles(data, g, tile, counts))
     return winograd_weight_adjoint(factors, tile).swapaxes(-1, -2)

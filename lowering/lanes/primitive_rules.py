@@ -329,17 +329,19 @@ def _convolution(lane: Lane, equation: Any, pieces: list[Piece]) -> list[Piece]:
 
 @_rule("library_call")
 def _library_call(lane: Lane, equation: Any, pieces: list[Piece]) -> list[Piece]:
-    """A call of a library takes samples along the first axis of its first array, or adds up those of all."""
+    """A call of a library takes samples along an axis of its first array, or adds up those of all."""
     function = equation.params["function"]
+    axis: int = function.samples_axis
     data, *others = (lane.summed(piece) for piece in pieces)
     if split_axis([data, *others]) is None:
         return whole(lane, equation, pieces)
     if function.adds_samples:
-        arrays = [lane.rows(piece, 0) for piece in (data, *others)]
-        return [lane.partial(function.of_samples(arrays[0].shape[0])(*arrays))]
-    if data.axis != 0 or split_axis(others) is not None:
+        arrays = [lane.rows(piece, axis) for piece in (data, *others)]
+        return [lane.partial(function.of_samples(arrays[0].shape[axis])(*arrays))]
+    if data.axis != axis or split_axis(others) is not None:
         raise _refuse(equation)
-    return [Piece(function.of_samples(data.array.shape[0])(data.array, *(other.array for other in others)), 0)]
+    own = function.of_samples(data.array.shape[axis])
+    return [Piece(own(data.array, *(other.array for other in others)), axis)]
 
 
 # -- indexed -----------------------------------------------------------------------------------------------------------

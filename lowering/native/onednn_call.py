@@ -39,10 +39,12 @@ def call(
     return unpromised.library_call(TARGET, result, config, written_over, data, weight, *operands)
 
 
-def product(a: Array, b: Array) -> Array:
-    """Map (k, m), (k, n) of float32 → the product aᵀb (m, n)."""
-    result = jax.ShapeDtypeStruct((a.shape[1], b.shape[1]), a.dtype)
-    config = {"onednn_matmul_config": {"transpose_a": True}}
+def product(a: Array, b: Array, over_rows: bool) -> Array:
+    """Map (k, m) or, unless it is over rows, (m, k), and (k, n) of float32 → their product (m, n); sequences of such
+    matrices to a sequence."""
+    *sequence, rows, columns = a.shape
+    result = jax.ShapeDtypeStruct((*sequence, columns if over_rows else rows, b.shape[-1]), a.dtype)
+    config = {"onednn_matmul_config": {"transpose_a": over_rows}}
     return unpromised.library_call(PRODUCT_TARGET, result, config, None, a, b)
 
 

@@ -17,7 +17,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from math import erf, prod, sqrt
 from typing import Any
 
@@ -75,8 +75,9 @@ def answer(question: list[Any]) -> Any:
     """Return the answer to a question.
 
     ["block", geometry, epilogue], ["block_of_a_core", …]: how many filters a block of the weight has. ["computes",
-    geometry]: whether it is computed with a plain weight. ["multiplies", geometry]: of a dense layer, whether the
-    gradient of its weight is. ["one_core"]: whether there is a second client.
+    geometry]: whether it is computed with a plain weight. ["multiplies", geometry]: of a sequence of dense layers,
+    whether their products are; ["multiplies_rows", …]: whether the gradients of their weights are. ["one_core"]:
+    whether there is a second client.
     """
     kind, *details = question
     if kind == "one_core":
@@ -85,8 +86,9 @@ def answer(question: list[Any]) -> Any:
     geometry = Geometry(**fields)
     if kind == "computes":
         return computes(geometry)
-    if kind == "multiplies":
-        return multiplies(geometry.size[0], geometry.channels, geometry.filters)
+    if kind in ("multiplies", "multiplies_rows"):
+        layer = geometry.size[0], geometry.channels, geometry.filters
+        return multiplies(geometry.batch, *layer, over_rows=kind == "multiplies_rows")
     place = _one_core() if kind == "block_of_a_core" else None
     return block(geometry, Epilogue(*details[1]), place)
 
@@ -119,18 +121,20 @@ def computes(g: Geometry) -> bool:
     return trial.agrees(lambda filter: rows + filter * share * taps)
 
 
-def multiplies(k: int, m: int, n: int) -> bool:
-    """Return whether the call computes the product aᵀb of (k, m) and (k, n): rows of it at both ends, and one
-    between."""
+def multiplies(count: int, k: int, m: int, n: int, over_rows: bool) -> bool:
+    """Return whether the call computes so many products of (k, m), if it is over rows, or (m, k) with (k, n): rows of
+    each at both ends, and one between."""
     numbers = _numbers()
-    a, b = np.resize(numbers, (k, m)), np.resize(numbers[1:], (k, n))
+    sequence = () if count == 1 else (count,)
+    a = np.resize(numbers, (*sequence, *((k, m) if over_rows else (m, k))))
+    b = np.resize(numbers[1:], (*sequence, k, n))
     rows = [0, m // 2, m - 1]
     try:
-        out = _compiled(product, None, a, b)(a, b)
+        out = _compiled(partial(product, over_rows=over_rows), None, a, b)(a, b)
     except Exception:  # of an interface that JAX does not promise
         return False
-    expected = a[:, rows].astype(np.float64).T @ b
-    return np.allclose(np.asarray(out)[rows], expected, rtol=_TOLERANCE, atol=_TOLERANCE * k**0.5)
+    factors = (a.swapaxes(-1, -2) if over_rows else a)[..., rows, :].astype(np.float64)
+    return np.allclose(np.asarray(out)[..., rows, :], factors @ b, rtol=_TOLERANCE, atol=_TOLERANCE * k**0.5)
 
 
 def _numbers() -> np.ndarray:

@@ -42,9 +42,14 @@ class Multilinear(Protocol):
         ...
 
     @property
+    def samples_axis(self) -> int:
+        """Return the axis of samples."""
+        ...
+
+    @property
     def adds_samples(self) -> bool:
-        """Return whether each array has samples along axis 0, over which the result is a sum; else the first array and
-        the result have them."""
+        """Return whether each array has samples, over which the result is a sum; else the first array and the result
+        have them."""
         ...
 
     def of_samples(self, count: int) -> Callable[..., Array]:

@@ -102,10 +102,11 @@ def computes(geometry: Geometry) -> bool:
 
 
 @lru_cache(4096)
-def multiplies(k: int, m: int, n: int) -> bool:
-    """Return whether `product` computes the product over k rows of (k, m) and (k, n)."""
-    layer = Geometry(1, (k,), m, n, (1,), (1,), (1,), (0,))
-    return onednn_calls() == OURS and _may_be_tried(layer) and bool(ask("multiplies", layer))
+def multiplies(count: int, k: int, m: int, n: int, over_rows: bool) -> bool:
+    """Return whether `product` computes so many products of (k, m), if it is over rows, or (m, k) with (k, n)."""
+    layer = Geometry(count, (k,), m, n, (1,), (1,), (1,), (0,))
+    kind = "multiplies_rows" if over_rows else "multiplies"
+    return onednn_calls() == OURS and _may_be_tried(layer) and bool(ask(kind, layer))
 
 
 def computes_direction(direction: Direction, geometry: Geometry) -> bool:

@@ -21,7 +21,7 @@ from lowering.convolutions.applicable import LIBRARY, applies
 from lowering.convolutions.backends import onednn
 from lowering.convolutions.geometry import Direction, Epilogue, Geometry
 from lowering.convolutions.layouts import Blocks
-from lowering.convolutions.products import row_product
+from lowering.convolutions.products import row_product, sequence_product
 from symjax_nnvm import pipeline
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
@@ -155,10 +155,15 @@ def test_gradient_functions_call_it(arrays: dict[str, np.ndarray]):
 
 @pytest.mark.slow("compiles")
 @needs_onednn
-def test_products_over_rows_call_it_and_may_be_transformed():
-    a, b, head = numbers(320, 64), numbers(320, 80), numbers(64, 80)
-    assert onednn.PRODUCT_TARGET in jax.jit(row_product).lower(a, b).as_text()
-    assert onednn.PRODUCT_TARGET not in jax.export.export(jax.jit(row_product))(a, b).mlir_module()
+@pytest.mark.parametrize("kind", ["over rows", "sequence over rows", "sequence"])
+def test_products_call_it_and_may_be_transformed(kind: str):
+    sequence = (3,) if "sequence" in kind else ()
+    ours = row_product if "rows" in kind else sequence_product
+    by_jax = (lambda a, b: a.swapaxes(-1, -2) @ b) if "rows" in kind else jnp.matmul
+    a, b, head = numbers(*sequence, 320, 64), numbers(*sequence, 320, 80), numbers(*sequence, 64, 80)
+    a = a if "rows" in kind else a.swapaxes(-1, -2)
+    assert onednn.PRODUCT_TARGET in jax.jit(ours).lower(a, b).as_text()
+    assert onednn.PRODUCT_TARGET not in jax.export.export(jax.jit(ours))(a, b).mlir_module()
     functions: dict[str, Any] = {
         "product": lambda product: jax.jit(product)(a, b),
         "eager": lambda product: product(jnp.asarray(a), jnp.asarray(b)),
@@ -166,7 +171,7 @@ def test_products_over_rows_call_it_and_may_be_transformed():
         "gradients": lambda product: jax.grad(lambda a, b: (product(a, b) * head).sum(), (0, 1))(a, b),
     }
     for name, function in functions.items():
-        found, expected = (jax.tree.leaves(function(product)) for product in (row_product, lambda a, b: a.T @ b))
+        found, expected = (jax.tree.leaves(function(product)) for product in (ours, by_jax))
         for one, other in zip(found, expected, strict=True):
             assert_close(np.asarray(one), np.asarray(other), 1e-5, name)
 
@@ -182,7 +187,7 @@ def test_products_of_other_dtypes_are_xlas(dtype: str):
 
 
 def test_small_products_and_open_sizes_are_xlas():
-    for sizes in ((10, 4), (320, 4)):
+    for sizes in ((10, 4), (320, 4), (16, 32, 64)):  # of a sequence few rows
         assert "library_call" not in str(jax.make_jaxpr(row_product)(numbers(*sizes), numbers(*sizes)))
     (rows,) = jax.export.symbolic_shape("rows")
     shapes = [jax.ShapeDtypeStruct((rows, size), jnp.float32) for size in (64, 80)]

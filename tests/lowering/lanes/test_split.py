@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from lowering.convolutions.products import row_product
+from lowering.convolutions.products import row_product, sequence_product
 from lowering.lanes.pieces import Lane, Piece, Unsplit
 from lowering.lanes.split import run
 from lowering.ops.nn.batch_norm import batch_moments
@@ -72,6 +72,11 @@ def recurrent(x: Any, w: Any) -> Any:
     return last, kept, grad
 
 
+def _sequence(x: Any) -> Any:
+    """Four matrices of 240 rows, of which each sample has 30."""
+    return jnp.tile(x, (4, 1, 10, 20)).reshape(4, -1, 80)
+
+
 FUNCTIONS: dict[str, tuple[Callable[..., Any], Sequence[Any], int]] = {
     "element by element": (lambda x, w: jnp.where(x > 0, jnp.exp(x), w[0, 0] * x) + w[:, 0], (X, W), 0),
     "gradient of tanh": (jax.grad(lambda x: jnp.tanh(x).sum()), (X,), 0),
@@ -102,6 +107,16 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Sequence[Any], int]] = {
     "drawn": (lambda x: x * jax.random.bernoulli(jax.random.key(3), 0.5, x.shape), (X,), 0),
     "a library's product over rows": (
         lambda x: row_product(jnp.tile(x, (1, 30, 25)).reshape(-1, 100), jnp.tile(x, (1, 30, 20)).reshape(-1, 80)),
+        (X,),
+        0,
+    ),
+    "a library's sequence of products": (
+        lambda x, w: sequence_product(_sequence(x), jnp.tile(w, (4, 20, 20))),
+        (X, W),
+        0,
+    ),
+    "a library's sequence of products over rows": (
+        lambda x: row_product(_sequence(x), _sequence(x) + 1),
         (X,),
         0,
     ),

@@ -222,9 +222,11 @@ def test_wrong_numbers_are_no_answer(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(trials, "_run", lambda place, g, *_: 0 * trials.np.zeros((g.batch, *g.out_size, g.filters)))
     assert trials.block(G, Epilogue(), None) is None
     assert not trials.computes(G)
-    assert trials.multiplies(60, 8, 9) is (onednn.why_not() is None)
-    monkeypatch.setattr(trials, "_compiled", lambda product, place, a, b: lambda a, b: 0 * (a.T @ b))
-    assert not trials.multiplies(60, 8, 9)
+    products = [(1, 60, 8, 9, True), (3, 60, 8, 9, True), (3, 60, 8, 9, False)]
+    for shape in products:
+        assert trials.multiplies(*shape) is (onednn.why_not() is None)
+    monkeypatch.setattr(trials, "_compiled", lambda *_: lambda a, b: trials.np.zeros((3, 8, 9), "float32"))
+    assert not any(trials.multiplies(*shape) for shape in products)
 
 
 @pytest.mark.skipif(onednn.why_not() is not None, reason="jaxlib has no oneDNN on this platform")
