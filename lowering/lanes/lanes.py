@@ -26,6 +26,7 @@ from lowering.lanes.split import run
 from lowering.native.ask import ask
 from lowering.native.unpromised import host_call, one_worker_device, put
 from lowering.xla.compile_options import Awaited, jit
+from lowering.xla.out_of_memory import telling_memory
 from lowering.xla.program_bound import bytes_of_program
 
 __all__ = ["Lanes", "Unsplit"]
@@ -187,7 +188,7 @@ class Lanes:
         leaves = jax.tree.leaves(arguments)
         home = next((leaf.sharding for leaf in leaves if isinstance(leaf, jax.Array)), None)
         arrays = [_on_host(leaves[i], dtype) for i, (_, dtype) in zip(self._used, self._operands, strict=True)]
-        with _running:
+        with _running, telling_memory:
             self._compile()
             wait(self._begun)  # of a call that was interrupted
             self._meeting.begin()
@@ -201,8 +202,9 @@ class Lanes:
                 raise
             first = [e for e in found if e is not None and "BrokenBarrierError" not in str(e)] or [*filter(None, found)]
             if first:
-                raise first[0]
+                raise self._meeting.error or first[0]
             parts = [lane.result() for lane in lanes]
+            self._begun = []  # which hold the results
         of_results = [*zip(self._kinds, self._structs, self._stays, zip(*parts, strict=True), strict=True)]
         joined: list[Any] = [None if stays else _joined(kind, p) for kind, _, stays, p in of_results]
         joined = joined if home is None else _put(joined, home)

@@ -87,7 +87,8 @@ def _linear(lane: Lane, equation: Any, pieces: list[Piece]) -> list[Piece] | Non
         case "mul" | "dot_general":
             fits = len(partial) == 1
         case "div":
-            fits = pieces[0].partial and len(partial) == 1
+            is_inexact = jax.numpy.issubdtype(equation.outvars[0].aval.dtype, jax.numpy.inexact)
+            fits = pieces[0].partial and len(partial) == 1 and is_inexact  # that of integers rounds
         case "neg" | "copy" | "copy_p" | "stop_gradient" | "reduce_sum":
             fits = True
         case "transpose" | "squeeze" | "slice" | "unstack" | "rev":

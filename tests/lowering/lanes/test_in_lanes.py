@@ -20,7 +20,7 @@ from lowering import Trainer, mx
 from lowering.lanes.in_lanes import _count
 from lowering.lanes.lanes import Lanes
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.errors import CallError
+from symjax_nnvm.errors import CallError, OutOfMemoryError
 from tests.lowering.training.networks import classifier, convolutional, images, points, values
 
 pytestmark = pytest.mark.usefixtures("compiled_fully")
@@ -83,6 +83,10 @@ def test_what_cannot_be_split_runs_as_the_whole_and_says_why():
     assert "not in lanes: no convolution" in trainer.ways()[-1]
 
 
+def without_room(*_: Any) -> Any:
+    raise MemoryError("Unable to allocate 1 GiB")
+
+
 @pytest.mark.slow("compiles")
 def test_a_lane_that_fails_or_an_interrupt_ends_the_others(monkeypatch: pytest.MonkeyPatch):
     trainer, _ = trained(convolutional(), images(), 2, steps=1)
@@ -112,7 +116,12 @@ def test_a_lane_that_fails_or_an_interrupt_ends_the_others(monkeypatch: pytest.M
     for name, value in values(trainer.require_state().params).items():
         np.testing.assert_array_equal(value, before[name])
     lanes._programs[0] = first
+    with monkeypatch.context() as patched:
+        patched.setattr("lowering.lanes.meeting.reduce", without_room)
+        with pytest.raises(OutOfMemoryError, match=r"memory than there is: Unable to allocate 1 GiB\. Use"):
+            trainer.step(images())
     assert np.isfinite(trainer.step(images())[0]).all()
+    assert lanes._begun == []  # which would hold the gradients until the next step
 
 
 @pytest.mark.slow("compiles")

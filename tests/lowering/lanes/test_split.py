@@ -94,6 +94,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Sequence[Any], int]] = {
     ),
     "sums that are ready together": (lambda x: jax.tree.map(jnp.exp, (x.sum(0), (x * x).sum(0))), (X,), 1),
     "sums of sums": (lambda x: ((x.sum(0) - 2 * x.sum(0)[::-1]) / 3).T, (X,), 0),
+    "a sum of integers divided": (lambda n: lax.div(n.sum(), 3), (NUMBERS,), 1),
     "the largest of a sample": (lambda x: (x.max(1), x.argmin(2), jax.nn.softmax(x)), (X,), 0),
     "axes taken apart": (lambda x: [part * n for n, part in enumerate(jnp.unstack(x, axis=1))], (X,), 0),
     "sums taken apart": (lambda x: [part * n for n, part in enumerate(jnp.unstack(x.sum(0)))], (X,), 0),
