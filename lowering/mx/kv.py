@@ -19,6 +19,7 @@ from lowering.executor.bound_arrays import writing
 from lowering.messages.counts import checks_flags, paired
 from lowering.mx.ndarray.array import NDArray, like_jax, require_arrays, stored_as
 from lowering.mx.optimizer import Optimizer, Updater, get_updater
+from lowering.mx.shared_arguments import explained_by
 from lowering.mx.store_base import KVStoreBase as KVStoreBase
 from lowering.mx.store_base import TestStore as TestStore
 from lowering.mx.store_base import check_capability
@@ -66,14 +67,9 @@ class KVStore(KVStoreBase):
             self._check_kind(name)
             (self._held[name],) = self.of_first_worker([_first(array).copy()])
 
+    @explained_by(KVStoreBase.broadcast)
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
         """Store copies of the first worker's arrays, and copy them into `out`.
-
-        Args:
-            key: a key, or a list of keys.
-            value: an array, a list of arrays for a key, or a list of these.
-            out: the arrays to write.
-            priority: accepted and ignored.
 
         Raises:
             CallError: a key is stored already.

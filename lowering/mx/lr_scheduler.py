@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lowering.messages.counts import checks_flags
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.errors import ParamError
 
 
@@ -97,15 +98,12 @@ class FactorScheduler(LRScheduler):
         return self.base_lr
 
 
+@explained_by(FactorScheduler)
 class MultiFactorScheduler(LRScheduler):
     """A learning rate that is multiplied with a factor after each of several numbers of updates.
 
     Args:
         step: the numbers of updates, increasing.
-        factor: the factor, at most 1.
-        base_lr: the rate after the warm-up; an optimiser's learning_rate replaces it.
-        args: `warmup_steps`, `warmup_begin_lr` and `warmup_mode`, as in `LRScheduler`.
-        kw: the same by name.
 
     Attributes:
         count: the update after which the rate changed last; 0 before.
@@ -185,16 +183,9 @@ class PolyScheduler(_UntilMaxUpdateScheduler):
         return pow(1 - done, self.power)
 
 
+@explained_by(PolyScheduler)
 class CosineScheduler(_UntilMaxUpdateScheduler):
-    """A learning rate that falls from base_lr to final_lr by half a cosine wave.
-
-    Args:
-        max_update: the number of updates after which the rate is `final_lr`.
-        base_lr: the rate after the warm-up; an optimiser's learning_rate replaces it.
-        final_lr: the last rate.
-        args: `warmup_steps`, `warmup_begin_lr` and `warmup_mode`, as in `LRScheduler`.
-        kw: the same by name.
-    """
+    """A learning rate that falls from base_lr to final_lr by half a cosine wave."""
 
     @checks_flags
     def __init__(self, max_update: int, base_lr: float = 0.01, final_lr: float = 0, *args: Any, **kw: Any):

@@ -22,6 +22,7 @@ from lowering.mx.gluon.weights import Parameter
 from lowering.mx.name import NameManager, Prefix
 from lowering.mx.ndarray import save
 from lowering.mx.ndarray.saved_arrays import load_named
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.symbol.scope import next_number
 
 
@@ -183,17 +184,11 @@ class Block:
         return params
 
     @checks_flags
+    @explained_by(ParameterDict.initialize)
     def initialize(
         self, init: Any = None, ctx: ContextsLike = None, verbose: bool = False, force_reinit: bool = False
     ) -> None:
-        """Initialise all parameters.
-
-        Args:
-            init: the initialiser of parameters that have none of their own; None for Uniform.
-            ctx: a context or a list of them; None for the current one.
-            verbose: log what is initialised.
-            force_reinit: initialise parameters again that have values.
-        """
+        """Initialise all parameters."""
         init = initializers.create("uniform") if init is None else init
         self.collect_params().initialize(init, ctx, verbose, force_reinit)
 
@@ -238,6 +233,7 @@ class Block:
         save(filename, {name: param._to_save() for name, param in params.items()})
 
     @checks_flags
+    @explained_by(ParameterDict.load)
     def load_parameters(
         self,
         filename: str,
@@ -250,12 +246,7 @@ class Block:
         """Load the parameters from a file, whose names are structural, or whole ones where no name has a dot.
 
         Args:
-            filename: the file's path.
-            ctx: the context of parameters that were not initialised.
-            allow_missing: leave parameters as they are that the file does not have.
             ignore_extra: ignore names that the block does not have.
-            cast_dtype: convert where dtypes differ.
-            dtype_source: what is converted: "current" for the file's arrays, "saved" for the parameters.
 
         Raises:
             MismatchError: the file does not have a parameter, or a shape or dtype differs; the error is an

@@ -11,6 +11,7 @@ from lowering.mx.base import numeric_types
 from lowering.mx.gluon.gluon_errors import BlockValueError, MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.tensor import Tensor
+from lowering.mx.shared_arguments import explained_by
 from lowering.mx.util import is_np_array
 
 __all__ = [
@@ -60,14 +61,9 @@ class Loss(HybridBlock):
         return F.mean(loss, axis=self._batch_axis, exclude=True)
 
 
+@explained_by(Loss)
 class L2Loss(Loss):
-    """½ · (label - pred)², averaged over each sample.
-
-    Args:
-        weight: a number that the losses are multiplied with; None for 1.
-        batch_axis: the axis of the samples.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """½ · (label - pred)², averaged over each sample."""
 
     def __init__(self, weight: Any = 1.0, batch_axis: int = 0, **kwargs: Any):
         super().__init__(weight, batch_axis, **kwargs)
@@ -78,14 +74,9 @@ class L2Loss(Loss):
         return self._mean(F, loss, sample_weight, self._weight / 2)
 
 
+@explained_by(Loss)
 class L1Loss(Loss):
-    """label - pred|, averaged over each sample.
-
-    Args:
-        weight: a number that the losses are multiplied with; None for 1.
-        batch_axis: the axis of the samples.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """label - pred|, averaged over each sample."""
 
     def __init__(self, weight: Any = None, batch_axis: int = 0, **kwargs: Any):
         super().__init__(weight, batch_axis, **kwargs)
@@ -95,14 +86,12 @@ class L1Loss(Loss):
         return self._mean(F, F.abs(_reshape_like(F, label, pred) - pred), sample_weight)
 
 
+@explained_by(Loss)
 class SigmoidBinaryCrossEntropyLoss(Loss):
     """The cross entropy of a class that is present or absent.
 
     Args:
         from_sigmoid: pred is a probability, not its logit.
-        weight: a number that the losses are multiplied with; None for 1.
-        batch_axis: the axis of the samples.
-        kwargs: `prefix` and `params` of the block.
     """
 
     @checks_flags
@@ -131,6 +120,7 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
 SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss
 
 
+@explained_by(Loss)
 class SoftmaxCrossEntropyLoss(Loss):
     """The cross entropy of classes along an axis.
 
@@ -138,9 +128,6 @@ class SoftmaxCrossEntropyLoss(Loss):
         axis: the axis of the classes.
         sparse_label: labels are numbers of classes, not probabilities.
         from_logits: pred has log-probabilities already.
-        weight: a number that the losses are multiplied with; None for 1.
-        batch_axis: the axis of the samples.
-        kwargs: `prefix` and `params` of the block.
     """
 
     @checks_flags
@@ -172,16 +159,9 @@ class SoftmaxCrossEntropyLoss(Loss):
 SoftmaxCELoss = SoftmaxCrossEntropyLoss
 
 
+@explained_by(SoftmaxCrossEntropyLoss)
 class KLDivLoss(Loss):
-    """The Kullback-Leibler divergence of label from pred, summed over each sample.
-
-    Args:
-        from_logits: pred has log-probabilities already.
-        axis: the axis of the classes.
-        weight: a number that the losses are multiplied with; None for 1.
-        batch_axis: the axis of the samples.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """The Kullback-Leibler divergence of label from pred, summed over each sample."""
 
     @checks_flags
     def __init__(
@@ -199,14 +179,13 @@ class KLDivLoss(Loss):
         return F.sum(loss, axis=self._batch_axis, exclude=True)
 
 
+@explained_by(Loss)
 class CTCLoss(Loss):
     """The loss of sequences without alignment; the last class is the blank.
 
     Args:
         layout: the layout of pred, "NTC" or "TNC".
         label_layout: the layout of label, "NT" or "TN".
-        weight: a number that the losses are multiplied with; None for 1.
-        kwargs: `prefix` and `params` of the block.
 
     Raises:
         MismatchError: a layout is another one.
@@ -241,14 +220,12 @@ class CTCLoss(Loss):
         return _apply_weighting(F, loss, self._weight, sample_weight)
 
 
+@explained_by(Loss)
 class HuberLoss(Loss):
     """½ · (label - pred)² / rho where |label - pred| is at most rho, |label - pred| - ½ · rho elsewhere.
 
     Args:
         rho: the bound.
-        weight: a number that the losses are multiplied with; None for 1.
-        batch_axis: the axis of the samples.
-        kwargs: `prefix` and `params` of the block.
     """
 
     def __init__(self, rho: float = 1, weight: Any = None, batch_axis: int = 0, **kwargs: Any):
@@ -262,14 +239,12 @@ class HuberLoss(Loss):
         return self._mean(F, loss, sample_weight)
 
 
+@explained_by(Loss)
 class HingeLoss(Loss):
     """max(0, margin - pred · label), with labels 1 and -1.
 
     Args:
         margin: the margin.
-        weight: a number that the losses are multiplied with; None for 1.
-        batch_axis: the axis of the samples.
-        kwargs: `prefix` and `params` of the block.
     """
 
     def __init__(self, margin: float = 1, weight: Any = None, batch_axis: int = 0, **kwargs: Any):
@@ -281,15 +256,9 @@ class HingeLoss(Loss):
         return self._mean(F, F.relu(self._margin - pred * _reshape_like(F, label, pred)), sample_weight)
 
 
+@explained_by(HingeLoss)
 class SquaredHingeLoss(HingeLoss):
-    """The square of max(0, margin - pred · label), with labels 1 and -1.
-
-    Args:
-        margin: the margin.
-        weight: a number that the losses are multiplied with; None for 1.
-        batch_axis: the axis of the samples.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """The square of max(0, margin - pred · label), with labels 1 and -1."""
 
     def hybrid_forward(self, F: Any, pred: Tensor, label: Tensor, sample_weight: Tensor | None = None) -> Any:
         """Return the mean of each sample."""
@@ -297,14 +266,12 @@ class SquaredHingeLoss(HingeLoss):
         return self._mean(F, loss, sample_weight)
 
 
+@explained_by(Loss)
 class LogisticLoss(Loss):
     """log(1 + exp(-pred · label)).
 
     Args:
-        weight: a number that the losses are multiplied with; None for 1.
-        batch_axis: the axis of the samples.
         label_format: "signed" for labels 1 and -1, "binary" for 1 and 0.
-        kwargs: `prefix` and `params` of the block.
 
     Raises:
         BlockValueError: `label_format` is another word.
@@ -325,14 +292,12 @@ class LogisticLoss(Loss):
         return self._mean(F, loss, sample_weight)
 
 
+@explained_by(Loss)
 class TripletLoss(Loss):
     """max(0, |positive - pred|² - |negative - pred|² + margin).
 
     Args:
         margin: the margin.
-        weight: a number that the losses are multiplied with; None for 1.
-        batch_axis: the axis of the samples.
-        kwargs: `prefix` and `params` of the block.
     """
 
     def __init__(self, margin: float = 1, weight: Any = None, batch_axis: int = 0, **kwargs: Any):
@@ -347,15 +312,13 @@ class TripletLoss(Loss):
         return _apply_weighting(F, loss, self._weight, None)
 
 
+@explained_by(Loss)
 class PoissonNLLLoss(Loss):
     """The negative log-likelihood of counts.
 
     Args:
-        weight: a number that the losses are multiplied with; None for 1.
         from_logits: pred is the logarithm of the rate.
-        batch_axis: the axis of the samples.
         compute_full: add Stirling's term, which does not depend on pred.
-        kwargs: `prefix` and `params` of the block.
     """
 
     @checks_flags
@@ -385,15 +348,9 @@ class PoissonNLLLoss(Loss):
         return F.mean(_apply_weighting(F, loss, self._weight, sample_weight))
 
 
+@explained_by(TripletLoss)
 class CosineEmbeddingLoss(Loss):
-    """1 - cos of two vectors with label 1, max(0, cos - margin) with label -1.
-
-    Args:
-        weight: a number that the losses are multiplied with; None for 1.
-        batch_axis: the axis of the samples.
-        margin: the margin.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """1 - cos of two vectors with label 1, max(0, cos - margin) with label -1."""
 
     def __init__(self, weight: Any = None, batch_axis: int = 0, margin: float = 0, **kwargs: Any):
         super().__init__(weight, batch_axis, **kwargs)
@@ -414,15 +371,13 @@ class CosineEmbeddingLoss(Loss):
         return F.sum(x * y, axis=axis).reshape((-1, 1)) / F.maximum(norms, _TINY)
 
 
+@explained_by(Loss)
 class SDMLLoss(Loss):
     """The smoothed deep metric loss of pairs: each row of one batch is near the same row of the other, far from all
     others.
 
     Args:
         smoothing_parameter: the probability that all other rows share.
-        weight: a number that the losses are multiplied with; None for 1.
-        batch_axis: the axis of the samples.
-        kwargs: `prefix` and `params` of the block.
     """
 
     def __init__(self, smoothing_parameter: float = 0.3, weight: Any = 1.0, batch_axis: int = 0, **kwargs: Any):

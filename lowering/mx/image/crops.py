@@ -12,6 +12,7 @@ import numpy as np
 from lowering.messages.counts import check_count, check_counts
 from lowering.mx.image.pixels import as_image, imresize, pixels
 from lowering.mx.ndarray.array import NDArray
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.errors import CallError, ParamError
 
 __all__ = [
@@ -132,14 +133,9 @@ def random_crop(src: NDArray | np.ndarray, size: Size, interp: int = 2) -> tuple
     return _part(src, size, (x, random.randint(0, height - part[1]), part), interp)
 
 
+@explained_by(random_crop)
 def center_crop(src: NDArray | np.ndarray, size: Size, interp: int = 2) -> tuple[NDArray, Place]:
-    """Return the middle of an image, and its place; a smaller image is enlarged.
-
-    Args:
-        src: the image (h, w, c).
-        size: (width, height) of the part.
-        interp: the method of resizing: 0 to 4 as in `mx.image.imresize`, 9 for a fitting one, 10 for a random one.
-    """
+    """Return the middle of an image, and its place; a smaller image is enlarged."""
     height, width, _ = src.shape
     check_counts(size, "size")
     part = scale_down((width, height), size)

@@ -23,6 +23,7 @@ from lowering.mx.image.augmenters import (
     STD,
     Augmenter,
     CastAug,
+    CreateAugmenter,
     ForceResizeAug,
     ResizeAug,
     colour_augmenters,
@@ -33,6 +34,7 @@ from lowering.mx.image.crops import fixed_crop
 from lowering.mx.image.iterator import BrokenImageError, ImageIter
 from lowering.mx.image.pixels import copyMakeBorder
 from lowering.mx.ndarray.array import NDArray
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.errors import CallError, ParamError
 from symjax_nnvm.mxnet.images import opencv
 
@@ -310,6 +312,7 @@ def _possible(name: str, ratios: tuple[float, float], areas: tuple[float, float]
 # -- all at once -----------------------------------------------------------------------------------------------------
 
 
+@explained_by(DetRandomCropAug)
 def CreateMultiRandCropAugmenter(
     min_object_covered: Any = 0.1,
     aspect_ratio_range: Any = (0.75, 1.33),
@@ -323,11 +326,6 @@ def CreateMultiRandCropAugmenter(
     Parameters are lists with a value for each, or one value for all.
 
     Args:
-        min_object_covered: the share of each object, of which the part has anything, that must be in it.
-        aspect_ratio_range: the smallest and the largest width for a height of 1.
-        area_range: the smallest and the largest part of the image's area.
-        min_eject_coverage: objects of which less is left are dropped.
-        max_attempts: how many parts are drawn; if none fits, the image stays as it is.
         skip_prob: the share of images that stay as they are.
 
     Raises:
@@ -345,6 +343,7 @@ def CreateMultiRandCropAugmenter(
 
 
 @checks_flags
+@explained_by(CreateAugmenter, CreateMultiRandCropAugmenter, DetRandomPadAug)
 def CreateDetAugmenter(
     data_shape: Sequence[int],
     resize: int = 0,
@@ -371,25 +370,9 @@ def CreateDetAugmenter(
 
     Args:
         data_shape: (3, height, width).
-        resize: as in `mx.image.CreateAugmenter`.
         rand_crop: the share of images that are cut.
         rand_pad: the share of images that get a border.
-        rand_gray: the share of images that become grey.
-        rand_mirror: flip one image in two.
-        mean: as in `mx.image.CreateAugmenter`.
-        std: as in `mx.image.CreateAugmenter`.
-        brightness: as in `mx.image.CreateAugmenter`.
-        contrast: as in `mx.image.CreateAugmenter`.
-        saturation: as in `mx.image.CreateAugmenter`.
-        pca_noise: as in `mx.image.CreateAugmenter`.
-        hue: as in `mx.image.CreateAugmenter`.
-        inter_method: as in `mx.image.CreateAugmenter`.
-        min_object_covered: as in CreateMultiRandCropAugmenter.
-        aspect_ratio_range: as in CreateMultiRandCropAugmenter.
         area_range: as in CreateMultiRandCropAugmenter, and in DetRandomPadAug.
-        min_eject_coverage: as in CreateMultiRandCropAugmenter.
-        max_attempts: as in CreateMultiRandCropAugmenter.
-        pad_val: as in DetRandomPadAug.
 
     Raises:
         CallError: an argument has a wrong value.

@@ -29,6 +29,7 @@ from lowering.mx.metric.training_metrics import Perplexity as Perplexity
 from lowering.mx.metric.training_metrics import TopKAccuracy as TopKAccuracy
 from lowering.mx.metric.training_metrics import Torch as Torch
 from lowering.mx.ndarray.array import NDArray
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.errors import TrainingError, did_you_mean, listed
 
 
@@ -80,15 +81,13 @@ def _configuration(text: str) -> Any:
         raise TrainingError("The configuration of a metric must be JSON", got=str(error)) from None
 
 
+@explained_by(EvalMetric)
 @alias("composite")
 class CompositeEvalMetric(EvalMetric):
     """Several metrics as one.
 
     Args:
         metrics: the metrics.
-        name: the name in reports.
-        output_names: the network's outputs that it uses; None for all.
-        label_names: the labels that it uses; None for all.
     """
 
     def __init__(

@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 
 from lowering.mx.metric.metric_base import EvalMetric, MeanOfBatches, alias, arrays, check_label_shapes, register
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.errors import CallError, TrainingError
 
 
+@explained_by(EvalMetric)
 @alias("pearsonr")
 class PearsonCorrelation(MeanOfBatches):
     """Pearson's correlation of labels and outputs.
 
     Args:
-        name: the name in reports.
-        output_names: the network's outputs that it uses; None for all.
-        label_names: the labels that it uses; None for all.
         average: "macro" for the mean over batches, "micro" for the correlation of all batches together.
     """
 
@@ -54,14 +53,12 @@ class PearsonCorrelation(MeanOfBatches):
         return self.name, float(np.corrcoef(labels, preds)[0, 1])
 
 
+@explained_by(EvalMetric)
 @register
 class PCC(EvalMetric):
     """Pearson's correlation of any number of classes, from their confusion matrix; Matthews' coefficient for two.
 
     Args:
-        name: the name in reports.
-        output_names: the network's outputs that it uses; None for all.
-        label_names: the labels that it uses; None for all.
         has_global_stats: as `EvalMetric` takes it.
 
     Attributes:
@@ -136,16 +133,14 @@ def _correlation(counts: np.ndarray) -> float:
     return float(np.sum(counts.diagonal() * total - rows * columns) / spread**0.5) if spread else math.nan
 
 
+@explained_by(EvalMetric)
 @register
 class CustomMetric(MeanOfBatches):
     """A metric that a function of NumPy arrays computes.
 
     Args:
         feval: feval(label, pred) returns a number, or (sum, count).
-        name: the name in reports.
         allow_extra_outputs: accept more outputs than labels.
-        output_names: the network's outputs that it uses; None for all.
-        label_names: the labels that it uses; None for all.
     """
 
     def __init__(

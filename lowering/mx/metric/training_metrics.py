@@ -14,6 +14,7 @@ from lowering.host.staged import Staged
 from lowering.messages.counts import CountError
 from lowering.mx.metric.metric_base import EvalMetric, MeanOfBatches, alias, arrays, register
 from lowering.mx.metric.two_classes import TwoClasses
+from lowering.mx.shared_arguments import explained_by
 from lowering.training import metrics
 from lowering.xla.out_of_memory import telling_memory
 from symjax_nnvm.errors import CallError
@@ -143,15 +144,13 @@ def _sum(metric: metrics.Metric, state: Any) -> float:
     return metric.result(state) * count if count else 0.0
 
 
+@explained_by(EvalMetric)
 @alias("acc")
 class Accuracy(_Summed):
     """The share of labels whose class has the largest output.
 
     Args:
         axis: the axis of the classes.
-        name: the name in reports.
-        output_names: the network's outputs that it uses; None for all.
-        label_names: the labels that it uses; None for all.
     """
 
     maker = staticmethod(metrics.accuracy)
@@ -167,15 +166,13 @@ class Accuracy(_Summed):
         super().__init__(name, output_names, label_names, axis=axis)
 
 
+@explained_by(EvalMetric)
 @alias("top_k_accuracy", "top_k_acc")
 class TopKAccuracy(_Summed):
     """The share of labels among the `top_k` largest outputs.
 
     Args:
         top_k: the number of outputs.
-        name: the name in reports.
-        output_names: the network's outputs that it uses; None for all.
-        label_names: the labels that it uses; None for all.
     """
 
     maker = staticmethod(metrics.top_k_accuracy)
@@ -195,15 +192,13 @@ class TopKAccuracy(_Summed):
         super().__init__(f"{name}_{top_k}", output_names, label_names, top_k=top_k)
 
 
+@explained_by(EvalMetric)
 @alias("ce")
 class CrossEntropy(_Summed):
     """The mean of -log(p + eps), where p is the probability of the label.
 
     Args:
         eps: the number added to probabilities.
-        name: the name in reports.
-        output_names: the network's outputs that it uses; None for all.
-        label_names: the labels that it uses; None for all.
     """
 
     maker = staticmethod(metrics.cross_entropy)
@@ -219,16 +214,10 @@ class CrossEntropy(_Summed):
         super().__init__(name, output_names, label_names, eps=eps)
 
 
+@explained_by(CrossEntropy)
 @alias("nll_loss")
 class NegativeLogLikelihood(_Summed):
-    """CrossEntropy under another name.
-
-    Args:
-        eps: the number added to probabilities.
-        name: the name in reports.
-        output_names: the network's outputs that it uses; None for all.
-        label_names: the labels that it uses; None for all.
-    """
+    """CrossEntropy under another name."""
 
     maker = staticmethod(metrics.nll_loss)
     eps: float
@@ -243,6 +232,7 @@ class NegativeLogLikelihood(_Summed):
         super().__init__(name, output_names, label_names, eps=eps)
 
 
+@explained_by(EvalMetric)
 @register
 class Perplexity(_Summed):
     """The exponential of the mean of -log p, where p is the probability of the label.
@@ -250,9 +240,6 @@ class Perplexity(_Summed):
     Args:
         ignore_label: the label that does not count; None to count all.
         axis: the axis of the classes.
-        name: the name in reports.
-        output_names: the network's outputs that it uses; None for all.
-        label_names: the labels that it uses; None for all.
     """
 
     maker = staticmethod(metrics.perplexity)
@@ -270,14 +257,12 @@ class Perplexity(_Summed):
         super().__init__(name, output_names, label_names, ignore_label=ignore_label, axis=axis)
 
 
+@explained_by(EvalMetric)
 @register
 class F1(_Summed):
     """F1 of class 1 against class 0.
 
     Args:
-        name: the name in reports.
-        output_names: the network's outputs that it uses; None for all.
-        label_names: the labels that it uses; None for all.
         average: "macro" for the mean over batches of each batch's F1, "micro" for the F1 of all batches together.
     """
 
@@ -303,14 +288,12 @@ class F1(_Summed):
         return TwoClasses(*counts)
 
 
+@explained_by(EvalMetric)
 @register
 class MCC(_Summed):
     """Matthews' correlation coefficient of two classes.
 
     Args:
-        name: the name in reports.
-        output_names: the network's outputs that it uses; None for all.
-        label_names: the labels that it uses; None for all.
         average: "macro" for the mean over batches, "micro" for the coefficient of all batches together.
     """
 
@@ -327,15 +310,10 @@ class MCC(_Summed):
         super().__init__(name, output_names, label_names, average=average)
 
 
+@explained_by(EvalMetric)
 @register
 class Loss(_Summed):
-    """The mean of all output elements, for networks whose outputs are losses.
-
-    Args:
-        name: the name in reports.
-        output_names: the network's outputs that it uses; None for all.
-        label_names: the labels that it uses; None for all.
-    """
+    """The mean of all output elements, for networks whose outputs are losses."""
 
     maker = staticmethod(metrics.loss)
 
@@ -373,15 +351,10 @@ class _MeanError(MeanOfBatches):
         return metric.result(update(metric.init(), [label], [pred]))
 
 
+@explained_by(EvalMetric)
 @register
 class MAE(_MeanError):
-    """The mean over batches of the mean of |label - output|.
-
-    Args:
-        name: the name in reports.
-        output_names: the network's outputs that it uses; None for all.
-        label_names: the labels that it uses; None for all.
-    """
+    """The mean over batches of the mean of |label - output|."""
 
     maker = staticmethod(metrics.mae)
 
@@ -389,15 +362,10 @@ class MAE(_MeanError):
         super().__init__(name, output_names, label_names)
 
 
+@explained_by(EvalMetric)
 @register
 class MSE(_MeanError):
-    """The mean over batches of the mean of (label - output)².
-
-    Args:
-        name: the name in reports.
-        output_names: the network's outputs that it uses; None for all.
-        label_names: the labels that it uses; None for all.
-    """
+    """The mean over batches of the mean of (label - output)²."""
 
     maker = staticmethod(metrics.mse)
 
@@ -405,15 +373,10 @@ class MSE(_MeanError):
         super().__init__(name, output_names, label_names)
 
 
+@explained_by(EvalMetric)
 @register
 class RMSE(_MeanError):
-    """The mean over batches of √mean (label - output)².
-
-    Args:
-        name: the name in reports.
-        output_names: the network's outputs that it uses; None for all.
-        label_names: the labels that it uses; None for all.
-    """
+    """The mean over batches of √mean (label - output)²."""
 
     maker = staticmethod(metrics.rmse)
 

@@ -18,6 +18,7 @@ from lowering.mx.module.module_checkpoints import BatchEndParam
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array, concatenate
 from lowering.mx.ndarray.saved_arrays import load, save
+from lowering.mx.shared_arguments import explained_by
 from lowering.mx.symbol.runnable import Symbol
 from symjax_nnvm.errors import CallError, TrainingError
 from symjax_nnvm.mxnet.array_names import split_kinds, with_kinds
@@ -188,17 +189,12 @@ class BaseModule:
         call_each(score_end_callback, BatchEndParam(epoch, count, eval_metric, locals()))
         return eval_metric.get_name_value()
 
+    @explained_by(score)
     def iter_predict(
         self, eval_data: DataIter, num_batch: int | None = None, reset: bool = True, sparse_row_id_fn: Any = None
     ) -> Iterator[tuple[list[NDArray], int, DataBatch]]:
         """Return an iterator over (outputs, number of the batch, batch); outputs leave out samples that only fill up a
         batch.
-
-        Args:
-            eval_data: the iterator.
-            num_batch: the highest number of batches; None for all.
-            reset: reset the iterator first.
-            sparse_row_id_fn: accepted and ignored.
         """
         self._require()
         _require_batches(eval_data)
@@ -212,6 +208,7 @@ class BaseModule:
             yield [out[: out.shape[0] - (batch.pad or 0)] for out in self.get_outputs()], nbatch, batch
 
     @checks_flags
+    @explained_by(score)
     def predict(
         self,
         eval_data: Any,
@@ -225,11 +222,8 @@ class BaseModule:
 
         Args:
             eval_data: the iterator, or an array.
-            num_batch: the highest number of batches; None for all.
             merge_batches: join the batches into one array for each output; False returns a list for each batch.
-            reset: reset the iterator first.
             always_output_list: return a list where there is one output, too.
-            sparse_row_id_fn: accepted and ignored.
 
         Raises:
             TrainingError: batches have different numbers of outputs.

@@ -19,6 +19,7 @@ from lowering.mx.module.module import Module
 from lowering.mx.monitor import Watcher
 from lowering.mx.ndarray.creation import array
 from lowering.mx.ndarray.saved_arrays import load, save
+from lowering.mx.shared_arguments import explained_by
 from lowering.mx.symbol import load as load_symbol
 from lowering.mx.symbol.runnable import Symbol
 from symjax_nnvm.errors import CallError
@@ -28,6 +29,7 @@ from symjax_nnvm.symbol.scope import NameManager
 SymGen = Callable[[Any], tuple[Symbol, Sequence[str] | None, Sequence[str] | None]]
 
 
+@explained_by(Module)
 class BucketingModule(BaseModule):
     """A module for each bucket's key, made when its first batch comes; all share parameters and optimiser.
 
@@ -36,13 +38,6 @@ class BucketingModule(BaseModule):
     Args:
         sym_gen: a function of the key that returns (symbol, data names, label names).
         default_bucket_key: the key of the network that has all parameters.
-        logger: the logger.
-        context: a context or a list of them.
-        work_load_list: how much of a batch each context takes.
-        fixed_param_names: parameters that are not trained.
-        state_names: arguments that are states which the caller sets.
-        group2ctxs: a context for each `ctx_group`, which runs there.
-        compression_params: accepted and ignored.
     """
 
     def __init__(
@@ -215,6 +210,7 @@ class BucketingModule(BaseModule):
     # -- binding -----------------------------------------------------------------------------------------------------
 
     @checks_flags
+    @explained_by(Module.bind)
     def bind(
         self,
         data_shapes: Sequence[Any],
@@ -225,17 +221,7 @@ class BucketingModule(BaseModule):
         shared_module: Any = None,
         grad_req: Any = "write",
     ) -> None:
-        """Bind the network of the default key; it raises what Module's `bind` raises.
-
-        Args:
-            data_shapes: (name, shape) pairs, or an iterator's `provide_data`.
-            label_shapes: (name, shape) pairs of the labels, or an iterator's `provide_label`.
-            for_training: whether gradients will be computed.
-            inputs_need_grad: compute gradients of the data as well.
-            force_rebind: bind again where it is bound.
-            shared_module: a module whose parameters and states this one shares.
-            grad_req: "write", "add" or "null", for all arguments, by order or by name.
-        """
+        """Bind the network of the default key; it raises what Module's `bind` raises."""
         if shared_module is not None:
             raise CallError(
                 "shared_module for BucketingModule is not supported", fix="Use Module.bind(shared_module=...)."
@@ -288,6 +274,7 @@ class BucketingModule(BaseModule):
     # -- parameters and optimiser ------------------------------------------------------------------------------------
 
     @checks_flags
+    @explained_by(Module.init_params)
     def init_params(
         self,
         initializer: Any = UNIFORM,
@@ -300,11 +287,6 @@ class BucketingModule(BaseModule):
         """Give the parameters their first values.
 
         Args:
-            initializer: the initialiser of values that are missing.
-            arg_params: parameters by name.
-            aux_params: auxiliary states by name.
-            allow_missing: let the initialiser make values that are missing.
-            force_init: do it again where it has been done.
             allow_extra: ignore values that the network does not have.
         """
         if self.params_initialized and not force_init:
@@ -324,6 +306,7 @@ class BucketingModule(BaseModule):
         return self._main.get_params()
 
     @checks_flags
+    @explained_by(Module.init_optimizer)
     def init_optimizer(
         self,
         kvstore: Any = "local",
@@ -335,9 +318,6 @@ class BucketingModule(BaseModule):
 
         Args:
             kvstore: a KVStore, its name or None.
-            optimizer: an optimiser or its name.
-            optimizer_params: the parameters of a named optimiser.
-            force_init: do it again where it has been done.
         """
         self._require()
         if self.optimizer_initialized and not force_init:

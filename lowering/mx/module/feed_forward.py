@@ -15,10 +15,11 @@ from lowering.mx.accepted_types import ContextsLike, Logger
 from lowering.mx.callback import LogValidationMetricsCallback
 from lowering.mx.io import DataBatch, DataIter, NDArrayIter, as_desc
 from lowering.mx.module import BucketingModule, Module
-from lowering.mx.module.base_module import UNIFORM, NotReadyError, call_each
+from lowering.mx.module.base_module import UNIFORM, BaseModule, NotReadyError, call_each
 from lowering.mx.module.module_arguments import as_contexts
 from lowering.mx.module.module_checkpoints import BatchEndParam, load_checkpoint, save_checkpoint
 from lowering.mx.ndarray.array import NDArray
+from lowering.mx.shared_arguments import explained_by
 from lowering.mx.symbol.runnable import Symbol, as_symbol
 from symjax_nnvm.errors import CallError, TrainingError
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
@@ -121,6 +122,7 @@ class FeedForward:
 
     # -- training ----------------------------------------------------------------------------------------------------
 
+    @explained_by(BaseModule.fit)
     def fit(
         self,
         X: Any,
@@ -144,16 +146,8 @@ class FeedForward:
             X: an iterator, or an array (n, ...).
             y: the labels (n,) of an array.
             eval_data: an iterator or a pair of arrays to evaluate on.
-            eval_metric: a metric, its name, or several.
-            epoch_end_callback: a function, or several, called with (epoch, symbol, arguments, states) after each epoch.
-            batch_end_callback: a function, or several, called with a BatchEndParam after each batch.
-            kvstore: a KVStore, its name or None.
             logger: the logger.
             work_load_list: how much of a batch each context takes.
-            monitor: a Monitor.
-            eval_end_callback: a function, or several, called with a BatchEndParam after each evaluation.
-            eval_batch_end_callback: a function, or several, called with a BatchEndParam after each batch of an
-                evaluation.
         """
         if self.num_epoch is None:
             raise NotReadyError("please specify number of epochs", fix="FeedForward(symbol, num_epoch=10)")
@@ -335,6 +329,7 @@ class FeedForward:
         return FeedForward(symbol, ctx=ctx, arg_params=args, aux_params=states, begin_epoch=epoch, **kwargs)
 
     @staticmethod
+    @explained_by(fit)
     def create(
         symbol: Any,
         X: Any,
@@ -359,23 +354,11 @@ class FeedForward:
 
         Args:
             symbol: as in FeedForward.
-            X: as in `fit`.
-            y: as in `fit`.
             ctx: as in FeedForward.
             num_epoch: the number of the epoch to stop before.
             epoch_size: as in FeedForward.
             optimizer: an optimiser or its name.
             initializer: the initialiser of values that are missing.
-            eval_data: as in `fit`.
-            eval_metric: a metric, its name, or several.
-            epoch_end_callback: a function, or several, called with (epoch, symbol, arguments, states) after each epoch.
-            batch_end_callback: a function, or several, called with a BatchEndParam after each batch.
-            kvstore: a KVStore, its name or None.
-            logger: the logger.
-            work_load_list: how much of a batch each context takes.
-            eval_end_callback: a function, or several, called with a BatchEndParam after each evaluation.
-            eval_batch_end_callback: a function, or several, called with a BatchEndParam after each batch of an
-                evaluation.
             kwargs: further arguments of the class.
         """
         model = FeedForward(symbol, ctx, num_epoch, epoch_size, optimizer, initializer, **kwargs)

@@ -10,8 +10,10 @@ from lowering.messages.counts import checks_flags
 from lowering.mx.accepted_types import Logger
 from lowering.mx.io.desc import DataBatch, as_desc
 from lowering.mx.module.base_module import UNIFORM, BaseModule, Params
+from lowering.mx.module.module import Module
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.errors import MXNetError
 
 
@@ -66,6 +68,7 @@ class PythonModule(BaseModule):
         return self._output_shapes
 
     @checks_flags
+    @explained_by(Module.bind)
     def bind(
         self,
         data_shapes: Sequence[Any],
@@ -79,11 +82,6 @@ class PythonModule(BaseModule):
         """Set the shapes of data and labels.
 
         Args:
-            data_shapes: (name, shape) pairs, or an iterator's `provide_data`.
-            label_shapes: (name, shape) pairs of the labels, or an iterator's `provide_label`.
-            for_training: whether gradients will be computed.
-            inputs_need_grad: compute gradients of the data as well.
-            force_rebind: bind again where it is bound.
             shared_module: accepted and ignored.
             grad_req: "write".
 
@@ -139,13 +137,9 @@ class PythonModule(BaseModule):
     def update(self) -> None:
         """Do nothing: there are no parameters."""
 
+    @explained_by(Module.update_metric)
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Update a metric with the outputs, if labels were bound.
-
-        Args:
-            eval_metric: the metric.
-            labels: the labels of the batch.
-            pre_sliced: whether labels are lists by contexts.
 
         Raises:
             MXNetError: `pre_sliced` is true; the error is a RuntimeError, too.

@@ -11,7 +11,9 @@ from lowering.messages.counts import checks_flags
 from lowering.mx.accepted_types import Logger
 from lowering.mx.io.desc import DataBatch, as_desc
 from lowering.mx.module.base_module import UNIFORM, BaseModule, Params
+from lowering.mx.module.module import Module
 from lowering.mx.monitor import Watcher
+from lowering.mx.shared_arguments import explained_by
 
 
 class SequentialModule(BaseModule):
@@ -85,6 +87,7 @@ class SequentialModule(BaseModule):
     # -- binding -----------------------------------------------------------------------------------------------------
 
     @checks_flags
+    @explained_by(Module.bind)
     def bind(
         self,
         data_shapes: Sequence[Any],
@@ -98,13 +101,7 @@ class SequentialModule(BaseModule):
         """Bind all modules; it raises what their `bind` raises.
 
         Args:
-            data_shapes: (name, shape) pairs, or an iterator's `provide_data`.
-            label_shapes: (name, shape) pairs of the labels, or an iterator's `provide_label`.
-            for_training: whether gradients will be computed.
-            inputs_need_grad: compute gradients of the data as well.
-            force_rebind: bind again where it is bound.
             shared_module: None.
-            grad_req: "write", "add" or "null", for all arguments, by order or by name.
 
         Raises:
             AssertionError: the chain is empty, or `shared_module` is not None.
@@ -133,6 +130,7 @@ class SequentialModule(BaseModule):
     # -- parameters and optimisers -------------------------------------------------------------------------------------
 
     @checks_flags
+    @explained_by(Module.init_params)
     def init_params(
         self,
         initializer: Any = UNIFORM,
@@ -145,11 +143,6 @@ class SequentialModule(BaseModule):
         """Give the parameters of all modules their first values; values that no module has are ignored.
 
         Args:
-            initializer: the initialiser of values that are missing.
-            arg_params: parameters by name.
-            aux_params: auxiliary states by name.
-            allow_missing: let the initialiser make values that are missing.
-            force_init: do it again where it has been done.
             allow_extra: ignore values that the network does not have.
 
         Raises:
@@ -180,6 +173,7 @@ class SequentialModule(BaseModule):
         return args, states
 
     @checks_flags
+    @explained_by(Module.init_optimizer)
     def init_optimizer(
         self,
         kvstore: Any = "local",
@@ -191,9 +185,6 @@ class SequentialModule(BaseModule):
 
         Args:
             kvstore: a KVStore, its name or None.
-            optimizer: an optimiser or its name.
-            optimizer_params: the parameters of a named optimiser.
-            force_init: do it again where it has been done.
         """
         self._require()
         if self.optimizer_initialized and not force_init:

@@ -28,9 +28,11 @@ from lowering.mx.rnn.symbol_cells import GRUCell as GRUCell
 from lowering.mx.rnn.symbol_cells import LSTMCell as LSTMCell
 from lowering.mx.rnn.symbol_cells import RNNCell as RNNCell
 from lowering.mx.rnn.symbol_cells import RNNParams as RNNParams
+from lowering.mx.shared_arguments import explained_by
 from lowering.mx.symbol import Symbol
 
 
+@explained_by(save_checkpoint)
 def save_rnn_checkpoint(
     cells: Any, prefix: str, epoch: int, symbol: Symbol, arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]
 ) -> None:
@@ -38,11 +40,7 @@ def save_rnn_checkpoint(
 
     Args:
         cells: a cell or several.
-        prefix: the part of the path before `-symbol.json`.
-        epoch: the number of the epoch.
         symbol: the network.
-        arg_params: parameters by name.
-        aux_params: auxiliary states by name.
     """
     args = dict(arg_params)
     for cell in _listed(cells):

@@ -9,6 +9,7 @@ from typing import Any
 from lowering.mx import symbol as sym
 from lowering.mx.rnn.formulas import gru, lstm
 from lowering.mx.rnn.symbol_cells import BaseRNNCell, RNNParams, States
+from lowering.mx.shared_arguments import explained_by
 from lowering.mx.symbol import Symbol
 
 _LEAKY = partial(sym.LeakyReLU, act_type="leaky", slope=0.2)
@@ -105,27 +106,9 @@ class BaseConvRNNCell(BaseRNNCell):
         return self._get_activation(values, self._activation, **name)
 
 
+@explained_by(BaseConvRNNCell)
 class ConvRNNCell(BaseConvRNNCell):
-    """A plain recurrent cell with convolutions: h' = activation(W * x + U * h + b).
-
-    Args:
-        input_shape: the shape of one step's batch of any size, (n, channels, height, width) for layout "NCHW".
-        num_hidden: the number of channels of a state.
-        h2h_kernel: the kernel's size of the state's convolution; odd.
-        h2h_dilate: the dilation of the state's convolution.
-        i2h_kernel: the kernel's size of the input's convolution.
-        i2h_stride: the strides of the input's convolution.
-        i2h_pad: the padding of the input's convolution.
-        i2h_dilate: the dilation of the input's convolution.
-        i2h_weight_initializer: the initialiser of the weights for the input; None for the network's.
-        h2h_weight_initializer: the initialiser of the weights for the state; None for the network's.
-        i2h_bias_initializer: the initialiser of the biases for the input.
-        h2h_bias_initializer: the initialiser of the biases for the state.
-        activation: a name, or a function of a symbol.
-        prefix: the beginning of the variables' names.
-        params: the RNNParams of another cell, whose weights it shares.
-        conv_layout: the order of the axes: "NCHW" or "NHWC".
-    """
+    """A plain recurrent cell with convolutions: h' = activation(W * x + U * h + b)."""
 
     _gate_names = ("",)
     default_prefix = "ConvRNN_"
@@ -137,27 +120,9 @@ class ConvRNNCell(BaseConvRNNCell):
         return output, [output]
 
 
+@explained_by(BaseConvRNNCell)
 class ConvLSTMCell(BaseConvRNNCell):
-    """Long short-term memory with convolutions (Shi et al. 2015); its states are (output, cell).
-
-    Args:
-        input_shape: the shape of one step's batch of any size, (n, channels, height, width) for layout "NCHW".
-        num_hidden: the number of channels of a state.
-        h2h_kernel: the kernel's size of the state's convolution; odd.
-        h2h_dilate: the dilation of the state's convolution.
-        i2h_kernel: the kernel's size of the input's convolution.
-        i2h_stride: the strides of the input's convolution.
-        i2h_pad: the padding of the input's convolution.
-        i2h_dilate: the dilation of the input's convolution.
-        i2h_weight_initializer: the initialiser of the weights for the input; None for the network's.
-        h2h_weight_initializer: the initialiser of the weights for the state; None for the network's.
-        i2h_bias_initializer: the initialiser of the biases for the input.
-        h2h_bias_initializer: the initialiser of the biases for the state.
-        activation: a name, or a function of a symbol.
-        prefix: the beginning of the variables' names.
-        params: the RNNParams of another cell, whose weights it shares.
-        conv_layout: the order of the axes: "NCHW" or "NHWC".
-    """
+    """Long short-term memory with convolutions (Shi et al. 2015); its states are (output, cell)."""
 
     _gate_names = ("_i", "_f", "_c", "_o")
     default_prefix = "ConvLSTM_"
@@ -175,27 +140,9 @@ class ConvLSTMCell(BaseConvRNNCell):
         return output, [output, cell]
 
 
+@explained_by(BaseConvRNNCell)
 class ConvGRUCell(BaseConvRNNCell):
-    """A gated recurrent unit with convolutions.
-
-    Args:
-        input_shape: the shape of one step's batch of any size, (n, channels, height, width) for layout "NCHW".
-        num_hidden: the number of channels of a state.
-        h2h_kernel: the kernel's size of the state's convolution; odd.
-        h2h_dilate: the dilation of the state's convolution.
-        i2h_kernel: the kernel's size of the input's convolution.
-        i2h_stride: the strides of the input's convolution.
-        i2h_pad: the padding of the input's convolution.
-        i2h_dilate: the dilation of the input's convolution.
-        i2h_weight_initializer: the initialiser of the weights for the input; None for the network's.
-        h2h_weight_initializer: the initialiser of the weights for the state; None for the network's.
-        i2h_bias_initializer: the initialiser of the biases for the input.
-        h2h_bias_initializer: the initialiser of the biases for the state.
-        activation: a name, or a function of a symbol.
-        prefix: the beginning of the variables' names.
-        params: the RNNParams of another cell, whose weights it shares.
-        conv_layout: the order of the axes: "NCHW" or "NHWC".
-    """
+    """A gated recurrent unit with convolutions."""
 
     _gate_names = ("_r", "_z", "_o")
     default_prefix = "ConvGRU_"

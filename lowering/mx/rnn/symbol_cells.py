@@ -14,6 +14,7 @@ from lowering.mx import symbol as sym
 from lowering.mx.init import LSTMBias
 from lowering.mx.ndarray import NDArray, concatenate
 from lowering.mx.rnn.formulas import gru, lstm
+from lowering.mx.shared_arguments import explained_by
 from lowering.mx.symbol import Symbol
 from symjax_nnvm.errors import ComposeError
 
@@ -246,13 +247,12 @@ class RNNCell(_Gated):
         return output, [output]
 
 
+@explained_by(BaseRNNCell)
 class LSTMCell(_Gated):
     """A cell of long short-term memory; its states are (output, cell).
 
     Args:
         num_hidden: the number of features of the state.
-        prefix: the beginning of the variables' names.
-        params: the RNNParams of another cell, whose weights it shares.
         forget_bias: the first value of the forget gate's bias.
     """
 
@@ -275,14 +275,9 @@ class LSTMCell(_Gated):
         return output, [output, cell]
 
 
+@explained_by(RNNCell)
 class GRUCell(_Gated):
-    """A gated recurrent unit, as cuDNN computes it.
-
-    Args:
-        num_hidden: the number of features of the state.
-        prefix: the beginning of the variables' names.
-        params: the RNNParams of another cell, whose weights it shares.
-    """
+    """A gated recurrent unit, as cuDNN computes it."""
 
     _gate_names = ("_r", "_z", "_o")
 

@@ -16,6 +16,7 @@ from lowering.mx.gluon.block import HybridBlock, SymbolBlock
 from lowering.mx.gluon.gluon_errors import BlockTypeError, MismatchError
 from lowering.mx.gluon.trainer import Trainer
 from lowering.mx.module import BucketingModule
+from lowering.mx.shared_arguments import explained_by
 from lowering.mx.symbol.runnable import Symbol, as_symbol
 from symjax_nnvm.ir.attributes import FLossEquivalent, Precision, TPrecision
 from symjax_nnvm.ir.node import Node
@@ -114,6 +115,7 @@ def convert_symbol(
     return as_symbol(mixed_precision.with_casts(sym, policy))
 
 
+@explained_by(convert_symbol)
 def convert_model(
     sym: GraphSymbol,
     arg_params: Mapping[str, Any],
@@ -128,15 +130,8 @@ def convert_model(
     """Return the network that `convert_symbol` returns, with the same parameters and states.
 
     Args:
-        sym: the network.
         arg_params: parameters by name.
         aux_params: auxiliary states by name.
-        target_dtype: "float16" or "bfloat16".
-        target_dtype_ops: operators that run in half precision, against their cards.
-        fp32_ops: operators that run in float32, against their cards.
-        conditional_fp32_ops: operators that run in float32 for some values of a parameter.
-        excluded_sym_names: nodes that stay float32.
-        cast_optional_params: accepted and ignored: variables stay float32.
     """
     lists = target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names
     return convert_symbol(sym, target_dtype, *lists), dict(arg_params), dict(aux_params)
@@ -156,6 +151,7 @@ def convert_bucketing_module(
     return bucketing_mod.converted(lambda symbol: convert_symbol(symbol, target_dtype, *lists))
 
 
+@explained_by(convert_symbol)
 def convert_hybrid_block(
     block: HybridBlock,
     target_dtype: DType = "float16",
@@ -170,13 +166,7 @@ def convert_hybrid_block(
 
     Args:
         block: the block, hybridised and called.
-        target_dtype: "float16" or "bfloat16".
-        target_dtype_ops: operators that run in half precision, against their cards.
-        fp32_ops: operators that run in float32, against their cards.
-        conditional_fp32_ops: operators that run in float32 for some values of a parameter.
-        excluded_sym_names: nodes that stay float32.
         ctx: accepted and ignored: parameters stay on their contexts.
-        cast_optional_params: accepted and ignored: variables stay float32.
 
     Raises:
         NotInitializedError: the block was not hybridised and called; the error is a RuntimeError, too.

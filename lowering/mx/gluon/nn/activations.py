@@ -10,6 +10,7 @@ from lowering.mx.accepted_types import InitializerLike
 from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.tensor import Tensor
+from lowering.mx.shared_arguments import explained_by
 
 
 class Activation(HybridBlock):
@@ -104,28 +105,18 @@ class ELU(HybridBlock):
         return F.LeakyReLU(x, act_type="elu", slope=self._alpha)
 
 
+@explained_by(HybridBlock)
 class SELU(HybridBlock):
-    """ELU with a scale that keeps normalised inputs normalised.
-
-    Args:
-        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
-            number.
-        params: a ParameterDict whose parameters are shared by name.
-    """
+    """ELU with a scale that keeps normalised inputs normalised."""
 
     def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Each element's activation."""
         return F.LeakyReLU(x, act_type="selu", name="fwd")
 
 
+@explained_by(HybridBlock)
 class GELU(HybridBlock):
-    """x times the probability that a standard normal number is below x.
-
-    Args:
-        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
-            number.
-        params: a ParameterDict whose parameters are shared by name.
-    """
+    """x times the probability that a standard normal number is below x."""
 
     def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Each element's activation."""

@@ -23,6 +23,7 @@ from lowering.mx.gluon.nn.normalization import GroupNorm as GroupNorm
 from lowering.mx.gluon.nn.normalization import InstanceNorm as InstanceNorm
 from lowering.mx.gluon.nn.normalization import LayerNorm as LayerNorm
 from lowering.mx.gluon.tensor import Tensor
+from lowering.mx.shared_arguments import explained_by
 
 
 class _InARow:
@@ -57,14 +58,9 @@ class _InARow:
         return len(self._children)
 
 
+@explained_by(Block)
 class Sequential(_InARow, Block):
-    """Blocks of any kind, one after the other; `add` appends one.
-
-    Args:
-        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
-            number.
-        params: a ParameterDict whose parameters are shared by name.
-    """
+    """Blocks of any kind, one after the other; `add` appends one."""
 
     def forward(self, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the last block's output."""
@@ -88,14 +84,9 @@ class Sequential(_InARow, Block):
         super().hybridize(active, **kwargs)
 
 
+@explained_by(HybridBlock)
 class HybridSequential(_InARow, HybridBlock):
-    """Hybrid blocks, one after the other, which run as one program; `add` appends one.
-
-    Args:
-        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
-            number.
-        params: a ParameterDict whose parameters are shared by name.
-    """
+    """Hybrid blocks, one after the other, which run as one program; `add` appends one."""
 
     takes_both_dialects = True
 
@@ -223,14 +214,9 @@ class Embedding(HybridBlock):
         return "{}({input_dim} -> {output_dim}, {dtype})".format(type(self).__name__, **self._kwargs)
 
 
+@explained_by(HybridBlock)
 class Flatten(HybridBlock):
-    """Reshapes (n, ...) to (n, d).
-
-    Args:
-        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
-            number.
-        params: a ParameterDict whose parameters are shared by name.
-    """
+    """Reshapes (n, ...) to (n, d)."""
 
     def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """(n, d)."""

@@ -28,6 +28,7 @@ from lowering.mx.gluon.nn.pooling import MaxPool2D as MaxPool2D
 from lowering.mx.gluon.nn.pooling import MaxPool3D as MaxPool3D
 from lowering.mx.gluon.nn.ranked import Ranked
 from lowering.mx.gluon.tensor import Tensor
+from lowering.mx.shared_arguments import explained_by
 
 
 def _sizes(value: Any, rank: int, what: str) -> Any:
@@ -116,7 +117,23 @@ class _Conv(Ranked):
 
 
 class _Convolution(_Conv):
-    """Holds the parameters of convolutions, which `Conv1D` describes."""
+    """A convolution along some axes.
+
+    Args:
+        channels: the number of channels of the output.
+        kernel_size: the size of the window, a number or one for each axis.
+        strides: the step between two windows, a number or one for each axis.
+        padding: the number of zeros on both sides, a number or one for each axis.
+        dilation: the distance between the elements of a window, a number or one for each axis.
+        groups: the number of groups of channels; each is convolved by itself.
+        layout: the order of the axes: {layouts}.
+        activation: the activation after it, such as "relu"; None for none.
+        use_bias: whether a bias is added.
+        weight_initializer: the initialiser of the weight; None for the network's.
+        bias_initializer: the initialiser of the bias.
+        in_channels: the number of channels of the input; 0: the first call decides.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(
         self,
@@ -141,67 +158,20 @@ class _Convolution(_Conv):
 
 
 class Conv1D(_Convolution, layouts=("NCW",)):
-    """A convolution of data (n, c, w).
-
-    Args:
-        channels: the number of channels of the output.
-        kernel_size: the size of the window, a number or one for each axis.
-        strides: the step between two windows, a number or one for each axis.
-        padding: the number of zeros on both sides, a number or one for each axis.
-        dilation: the distance between the elements of a window, a number or one for each axis.
-        groups: the number of groups of channels; each is convolved by itself.
-        layout: the order of the axes: "NCW".
-        activation: the activation after it, such as "relu"; None for none.
-        use_bias: whether a bias is added.
-        weight_initializer: the initialiser of the weight; None for the network's.
-        bias_initializer: the initialiser of the bias.
-        in_channels: the number of channels of the input; 0: the first call decides.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """A convolution of data (n, c, w)."""
 
 
 class Conv2D(_Convolution, layouts=("NCHW", "NHWC"), strides=(1, 1), padding=(0, 0), dilation=(1, 1)):
-    """A convolution of data (n, c, h, w) or (n, h, w, c).
-
-    Args:
-        channels: the number of channels of the output.
-        kernel_size: the size of the window, a number or one for each axis.
-        strides: the step between two windows, a number or one for each axis.
-        padding: the number of zeros on both sides, a number or one for each axis.
-        dilation: the distance between the elements of a window, a number or one for each axis.
-        groups: the number of groups of channels; each is convolved by itself.
-        layout: the order of the axes: "NCHW" or "NHWC".
-        activation: the activation after it, such as "relu"; None for none.
-        use_bias: whether a bias is added.
-        weight_initializer: the initialiser of the weight; None for the network's.
-        bias_initializer: the initialiser of the bias.
-        in_channels: the number of channels of the input; 0: the first call decides.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """A convolution of data (n, c, h, w) or (n, h, w, c)."""
 
 
 class Conv3D(_Convolution, layouts=("NCDHW", "NDHWC"), strides=(1, 1, 1), padding=(0, 0, 0), dilation=(1, 1, 1)):
-    """A convolution of data (n, c, d, h, w) or (n, d, h, w, c).
-
-    Args:
-        channels: the number of channels of the output.
-        kernel_size: the size of the window, a number or one for each axis.
-        strides: the step between two windows, a number or one for each axis.
-        padding: the number of zeros on both sides, a number or one for each axis.
-        dilation: the distance between the elements of a window, a number or one for each axis.
-        groups: the number of groups of channels; each is convolved by itself.
-        layout: the order of the axes: "NCDHW" or "NDHWC".
-        activation: the activation after it, such as "relu"; None for none.
-        use_bias: whether a bias is added.
-        weight_initializer: the initialiser of the weight; None for the network's.
-        bias_initializer: the initialiser of the bias.
-        in_channels: the number of channels of the input; 0: the first call decides.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """A convolution of data (n, c, d, h, w) or (n, d, h, w, c)."""
 
 
+@explained_by(_Convolution)
 class _Transpose(_Conv):
-    """Holds the parameters of transposed convolutions, which `Conv1DTranspose` describes."""
+    """The transpose of a convolution."""
 
     def __init__(
         self,
@@ -232,20 +202,7 @@ class Conv1DTranspose(_Transpose, layouts=("NCW",)):
     """The transpose of Conv1D.
 
     Args:
-        channels: the number of channels of the output.
-        kernel_size: the size of the window, a number or one for each axis.
-        strides: the step between two windows, a number or one for each axis.
-        padding: the number of zeros on both sides, a number or one for each axis.
         output_padding: the number of further columns of the output.
-        dilation: the distance between the elements of a window, a number or one for each axis.
-        groups: the number of groups of channels; each is convolved by itself.
-        layout: the order of the axes: "NCW".
-        activation: the activation after it, such as "relu"; None for none.
-        use_bias: whether a bias is added.
-        weight_initializer: the initialiser of the weight; None for the network's.
-        bias_initializer: the initialiser of the bias.
-        in_channels: the number of channels of the input; 0: the first call decides.
-        kwargs: `prefix` and `params` of the block.
     """
 
 
@@ -255,20 +212,7 @@ class Conv2DTranspose(
     """The transpose of Conv2D.
 
     Args:
-        channels: the number of channels of the output.
-        kernel_size: the size of the window, a number or one for each axis.
-        strides: the step between two windows, a number or one for each axis.
-        padding: the number of zeros on both sides, a number or one for each axis.
         output_padding: the numbers of further rows and columns of the output.
-        dilation: the distance between the elements of a window, a number or one for each axis.
-        groups: the number of groups of channels; each is convolved by itself.
-        layout: the order of the axes: "NCHW" or "NHWC".
-        activation: the activation after it, such as "relu"; None for none.
-        use_bias: whether a bias is added.
-        weight_initializer: the initialiser of the weight; None for the network's.
-        bias_initializer: the initialiser of the bias.
-        in_channels: the number of channels of the input; 0: the first call decides.
-        kwargs: `prefix` and `params` of the block.
     """
 
 
@@ -283,20 +227,7 @@ class Conv3DTranspose(
     """The transpose of Conv3D.
 
     Args:
-        channels: the number of channels of the output.
-        kernel_size: the size of the window, a number or one for each axis.
-        strides: the step between two windows, a number or one for each axis.
-        padding: the number of zeros on both sides, a number or one for each axis.
         output_padding: the number of further elements of the output along each axis.
-        dilation: the distance between the elements of a window, a number or one for each axis.
-        groups: the number of groups of channels; each is convolved by itself.
-        layout: the order of the axes: "NCDHW" or "NDHWC".
-        activation: the activation after it, such as "relu"; None for none.
-        use_bias: whether a bias is added.
-        weight_initializer: the initialiser of the weight; None for the network's.
-        bias_initializer: the initialiser of the bias.
-        in_channels: the number of channels of the input; 0: the first call decides.
-        kwargs: `prefix` and `params` of the block.
     """
 
 

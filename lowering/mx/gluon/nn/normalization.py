@@ -9,6 +9,7 @@ from lowering.mx.accepted_types import DType, InitializerLike
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.tensor import Tensor
 from lowering.mx.gluon.weights import Parameter
+from lowering.mx.shared_arguments import explained_by
 
 
 def _text(first: str, values: dict[str, Any], channels: Any) -> str:
@@ -98,23 +99,9 @@ class BatchNorm(HybridBlock):
         return _text(type(self).__name__, self._kwargs, channels or None)
 
 
+@explained_by(BatchNorm)
 class BatchNormReLU(BatchNorm):
-    """BatchNorm with relu after it, as one operator.
-
-    Args:
-        axis: the axis of the channels.
-        momentum: the share of the old value in a moving average.
-        epsilon: the number added to the variance.
-        center: whether there is a beta.
-        scale: whether there is a gamma.
-        use_global_stats: use the moving averages in training as well.
-        beta_initializer: the initialiser of beta.
-        gamma_initializer: the initialiser of gamma.
-        running_mean_initializer: the initialiser of the moving mean.
-        running_variance_initializer: the initialiser of the moving variance.
-        in_channels: the number of channels of the input; 0: the first call decides.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """BatchNorm with relu after it, as one operator."""
 
     fuse_relu = True
 
@@ -129,19 +116,9 @@ class _Normalized(HybridBlock):
         self.beta = self.params.get("beta", grad_req="write" if center else "null", init=beta, **options)
 
 
+@explained_by(BatchNorm)
 class InstanceNorm(_Normalized):
-    """Normalises each channel of each sample.
-
-    Args:
-        axis: the axis of the channels.
-        epsilon: the number added to the variance.
-        center: whether there is a beta.
-        scale: whether there is a gamma.
-        beta_initializer: the initialiser of beta.
-        gamma_initializer: the initialiser of gamma.
-        in_channels: the number of channels of the input; 0: the first call decides.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """Normalises each channel of each sample."""
 
     @checks_flags
     def __init__(
@@ -171,20 +148,12 @@ class InstanceNorm(_Normalized):
         return _text(type(self).__name__, self._kwargs, self.gamma.shape[0])
 
 
+@explained_by(BatchNorm, HybridBlock)
 class LayerNorm(_Normalized):
     """Normalises each sample along an axis.
 
     Args:
         axis: the axis.
-        epsilon: the number added to the variance.
-        center: whether there is a beta.
-        scale: whether there is a gamma.
-        beta_initializer: the initialiser of beta.
-        gamma_initializer: the initialiser of gamma.
-        in_channels: the number of channels of the input; 0: the first call decides.
-        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
-            number.
-        params: a ParameterDict whose parameters are shared by name.
     """
 
     @checks_flags
@@ -213,19 +182,12 @@ class LayerNorm(_Normalized):
         return _text(type(self).__name__, self._kwargs, self.gamma.shape[0])
 
 
+@explained_by(BatchNorm, HybridBlock)
 class GroupNorm(_Normalized):
     """Normalises groups of channels of each sample.
 
     Args:
         num_groups: the number of groups.
-        epsilon: the number added to the variance.
-        center: whether there is a beta.
-        scale: whether there is a gamma.
-        beta_initializer: the initialiser of beta.
-        gamma_initializer: the initialiser of gamma.
-        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
-            number.
-        params: a ParameterDict whose parameters are shared by name.
     """
 
     @checks_flags

@@ -9,6 +9,7 @@ from lowering.mx.base import numeric_types
 from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.gluon.nn.ranked import Ranked
 from lowering.mx.gluon.tensor import Tensor
+from lowering.mx.shared_arguments import explained_by
 
 
 class _Pooling(Ranked):
@@ -73,7 +74,16 @@ _1D, _2D, _3D = ("NCW", "NWC"), ("NCHW", "NHWC"), ("NCDHW", "NDHWC")
 
 
 class _MaxPool(_Pooling):
-    """Holds the parameters of `MaxPool1D`."""
+    """The largest element of each window.
+
+    Args:
+        pool_size: the size of the window, a number or one for each axis.
+        strides: the step between two windows; None for the window's size.
+        padding: the number of zeros on both sides, a number or one for each axis.
+        layout: the order of the axes: {layouts}.
+        ceil_mode: let a last window overhang the edge.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     def __init__(
         self,
@@ -89,41 +99,19 @@ class _MaxPool(_Pooling):
 
 
 class MaxPool1D(_MaxPool, layouts=_1D):
-    """The largest element of each window along the last axis of data (n, c, w).
-
-    Args:
-        pool_size: the size of the window, a number or one for each axis.
-        strides: the step between two windows; None for the window's size.
-        padding: the number of zeros on both sides, a number or one for each axis.
-        layout: the order of the axes: "NCW" or "NWC".
-        ceil_mode: let a last window overhang the edge.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """The largest element of each window along the last axis of data (n, c, w)."""
 
 
 class MaxPool2D(_MaxPool, layouts=_2D, pool_size=(2, 2)):
-    """The largest element of each window along rows and columns.
-
-    Args:
-        pool_size: the size of the window, a number or one for each axis.
-        strides: the step between two windows; None for the window's size.
-        padding: the number of zeros on both sides, a number or one for each axis.
-        layout: the order of the axes: "NCHW" or "NHWC".
-        ceil_mode: let a last window overhang the edge.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """The largest element of each window along rows and columns."""
 
 
+@explained_by(_MaxPool)
 class MaxPool3D(_Pooling, layouts=_3D):
     """The largest element of each window along three axes.
 
     Args:
-        pool_size: the size of the window, a number or one for each axis.
-        strides: the step between two windows; None for the window's size.
-        padding: the number of zeros on both sides, a number or one for each axis.
-        ceil_mode: let a last window overhang the edge.
         layout: the order of the axes: "NCDHW" or "NDHWC".
-        kwargs: `prefix` and `params` of the block.
     """
 
     def __init__(
@@ -139,17 +127,39 @@ class MaxPool3D(_Pooling, layouts=_3D):
         super().__init__(window, strides, padding, ceil_mode, False, "max", layout, **kwargs)
 
 
-class AvgPool1D(_Pooling, layouts=_1D):
-    """The mean of each window along the last axis of data (n, c, w).
+class _AvgPool(_Pooling):
+    """The mean of each window.
 
     Args:
         pool_size: the size of the window, a number or one for each axis.
         strides: the step between two windows; None for the window's size.
         padding: the number of zeros on both sides, a number or one for each axis.
-        layout: the order of the axes: "NCW" or "NWC".
         ceil_mode: let a last window overhang the edge.
+        layout: the order of the axes: {layouts}.
         count_include_pad: whether padding counts in the mean.
         kwargs: `prefix` and `params` of the block.
+    """
+
+    def __init__(
+        self,
+        pool_size: Any = (2, 2),
+        strides: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        layout: str = "NCHW",
+        count_include_pad: bool = True,
+        **kwargs: Any,
+    ):
+        window = _checked(pool_size, layout, self._layouts)
+        super().__init__(window, strides, padding, ceil_mode, False, "avg", layout, count_include_pad, **kwargs)
+
+
+@explained_by(_AvgPool)
+class AvgPool1D(_Pooling, layouts=_1D):
+    """The mean of each window along the last axis of data (n, c, w).
+
+    Args:
+        layout: the order of the axes: "NCW" or "NWC".
     """
 
     def __init__(
@@ -166,53 +176,21 @@ class AvgPool1D(_Pooling, layouts=_1D):
         super().__init__(window, strides, padding, ceil_mode, False, "avg", layout, count_include_pad, **kwargs)
 
 
-class _AvgPool(_Pooling):
-    """Holds the parameters of `AvgPool2D`."""
-
-    def __init__(
-        self,
-        pool_size: Any = (2, 2),
-        strides: Any = None,
-        padding: Any = 0,
-        ceil_mode: bool = False,
-        layout: str = "NCHW",
-        count_include_pad: bool = True,
-        **kwargs: Any,
-    ):
-        window = _checked(pool_size, layout, self._layouts)
-        super().__init__(window, strides, padding, ceil_mode, False, "avg", layout, count_include_pad, **kwargs)
-
-
 class AvgPool2D(_AvgPool, layouts=_2D):
-    """The mean of each window along rows and columns.
-
-    Args:
-        pool_size: the size of the window, a number or one for each axis.
-        strides: the step between two windows; None for the window's size.
-        padding: the number of zeros on both sides, a number or one for each axis.
-        ceil_mode: let a last window overhang the edge.
-        layout: the order of the axes: "NCHW" or "NHWC".
-        count_include_pad: whether padding counts in the mean.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """The mean of each window along rows and columns."""
 
 
 class AvgPool3D(_AvgPool, layouts=_3D, pool_size=(2, 2, 2)):
-    """The mean of each window along three axes.
-
-    Args:
-        pool_size: the size of the window, a number or one for each axis.
-        strides: the step between two windows; None for the window's size.
-        padding: the number of zeros on both sides, a number or one for each axis.
-        ceil_mode: let a last window overhang the edge.
-        layout: the order of the axes: "NCDHW" or "NDHWC".
-        count_include_pad: whether padding counts in the mean.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """The mean of each window along three axes."""
 
 
 class _GlobalPool(_Pooling):
-    """Holds what pooling over whole maps has in common."""
+    """One number for each channel of each sample.
+
+    Args:
+        layout: the order of the axes: {layouts}.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     _pool_type = "max"
 
@@ -222,60 +200,30 @@ class _GlobalPool(_Pooling):
 
 
 class GlobalMaxPool1D(_GlobalPool, layouts=_1D):
-    """The largest element of each channel of each sample.
-
-    Args:
-        layout: the order of the axes: "NCW" or "NWC".
-        kwargs: `prefix` and `params` of the block.
-    """
+    """The largest element of each channel of each sample."""
 
 
 class GlobalMaxPool2D(_GlobalPool, layouts=_2D):
-    """The largest element of each channel of each sample.
-
-    Args:
-        layout: the order of the axes: "NCHW" or "NHWC".
-        kwargs: `prefix` and `params` of the block.
-    """
+    """The largest element of each channel of each sample."""
 
 
 class GlobalMaxPool3D(_GlobalPool, layouts=_3D):
-    """The largest element of each channel of each sample.
-
-    Args:
-        layout: the order of the axes: "NCDHW" or "NDHWC".
-        kwargs: `prefix` and `params` of the block.
-    """
+    """The largest element of each channel of each sample."""
 
 
 class GlobalAvgPool1D(_GlobalPool, layouts=_1D):
-    """The mean of each channel of each sample.
-
-    Args:
-        layout: the order of the axes: "NCW" or "NWC".
-        kwargs: `prefix` and `params` of the block.
-    """
+    """The mean of each channel of each sample."""
 
     _pool_type = "avg"
 
 
 class GlobalAvgPool2D(_GlobalPool, layouts=_2D):
-    """The mean of each channel of each sample.
-
-    Args:
-        layout: the order of the axes: "NCHW" or "NHWC".
-        kwargs: `prefix` and `params` of the block.
-    """
+    """The mean of each channel of each sample."""
 
     _pool_type = "avg"
 
 
 class GlobalAvgPool3D(_GlobalPool, layouts=_3D):
-    """The mean of each channel of each sample.
-
-    Args:
-        layout: the order of the axes: "NCDHW" or "NDHWC".
-        kwargs: `prefix` and `params` of the block.
-    """
+    """The mean of each channel of each sample."""
 
     _pool_type = "avg"

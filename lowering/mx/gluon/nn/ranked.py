@@ -6,13 +6,14 @@ from types import FunctionType
 from typing import Any
 
 from lowering.mx.gluon.hybrid import HybridBlock
+from lowering.mx.shared_arguments import explained_by
 
 
 class Ranked(HybridBlock):
     """A layer for one, two or three axes.
 
     A subclass names the layouts that it takes, its default first, and the defaults in which it differs:
-    `class Conv2D(_Convolution, layouts=("NCHW", "NHWC"), strides=(1, 1))`.
+    `class Conv2D(_Convolution, layouts=("NCHW", "NHWC"), strides=(1, 1))`. Its base explains the arguments.
     """
 
     _layouts: tuple[str, ...]
@@ -22,6 +23,9 @@ class Ranked(HybridBlock):
         if layouts:
             cls._layouts = layouts
             type.__setattr__(cls, "__init__", _with_defaults(cls, {"layout": layouts[0], **defaults}))
+            explained_by(cls.__base__)(cls)
+            choice = " or ".join(f'"{layout}"' for layout in layouts)
+            cls.__doc__ = cls.__doc__ and cls.__doc__.replace("{layouts}", choice)
 
     @property
     def _rank(self) -> int:

@@ -24,6 +24,7 @@ from lowering.mx.gluon.rnn.sequences import reverse_sequences as _reverse_sequen
 from lowering.mx.gluon.structure import converted
 from lowering.mx.gluon.tensor import Tensor
 from lowering.mx.ndarray.array import CLASSIC, current_dialect
+from lowering.mx.shared_arguments import explained_by
 from lowering.mx.util import np_array
 
 States = list[Any]
@@ -64,16 +65,12 @@ def check_states(cell: Any, states: Any) -> None:
         raise BlockValueError(problem, expected=count, got=len(states), fix="states = cell.begin_state(batch_size=…)")
 
 
+@explained_by(Block)
 class RecurrentCell(Block):
     """The base class of cells: (input (n, c) of a step, states) → (output, states).
 
     A subclass defines `state_info` and `forward`, or `hybrid_forward`. A cell counts its steps: call `reset` before
     another sequence, as `unroll` does.
-
-    Args:
-        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
-            number.
-        params: a ParameterDict whose parameters are shared by name.
     """
 
     _children: Any
@@ -171,14 +168,9 @@ class RecurrentCell(Block):
         return super().forward(x, *args)
 
 
+@explained_by(Block)
 class HybridRecurrentCell(RecurrentCell, HybridBlock):
-    """The base class of hybrid cells: a subclass defines `hybrid_forward(F, inputs, states, **parameters)`.
-
-    Args:
-        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
-            number.
-        params: a ParameterDict whose parameters are shared by name.
-    """
+    """The base class of hybrid cells: a subclass defines `hybrid_forward(F, inputs, states, **parameters)`."""
 
     def hybrid_forward(self, F: Any, x: Tensor, *args: Any, **kwargs: Any) -> Any:
         """Run one step."""
@@ -258,6 +250,7 @@ class GatedCell(HybridRecurrentCell):
         ]
 
 
+@explained_by(Block)
 class RNNCell(GatedCell):
     """A plain recurrent cell: h' = activation(W x + b + U h + c).
 
@@ -269,9 +262,6 @@ class RNNCell(GatedCell):
         i2h_bias_initializer: the initialiser of the biases for the input.
         h2h_bias_initializer: the initialiser of the biases for the state.
         input_size: the number of features of the input; 0: the first call decides.
-        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
-            number.
-        params: a ParameterDict whose parameters are shared by name.
     """
 
     def __init__(
@@ -301,19 +291,11 @@ class RNNCell(GatedCell):
         return output, [output]
 
 
+@explained_by(RNNCell)
 class LSTMCell(GatedCell):
     """A cell of long short-term memory (Hochreiter, Schmidhuber 1997); its states are (output, cell).
 
     Args:
-        hidden_size: the number of features of the state.
-        i2h_weight_initializer: the initialiser of the weights for the input; None for the network's.
-        h2h_weight_initializer: the initialiser of the weights for the state; None for the network's.
-        i2h_bias_initializer: the initialiser of the biases for the input.
-        h2h_bias_initializer: the initialiser of the biases for the state.
-        input_size: the number of features of the input; 0: the first call decides.
-        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
-            number.
-        params: a ParameterDict whose parameters are shared by name.
         activation: the activation of new values, a name or a block.
         recurrent_activation: the activation of gates, a name or a block.
     """
@@ -355,20 +337,9 @@ class LSTMCell(GatedCell):
         return output, [output, cell]
 
 
+@explained_by(RNNCell)
 class GRUCell(GatedCell):
-    """A gated recurrent unit (Cho et al. 2014), with the reset gate applied after the product, as in cuDNN.
-
-    Args:
-        hidden_size: the number of features of the state.
-        i2h_weight_initializer: the initialiser of the weights for the input; None for the network's.
-        h2h_weight_initializer: the initialiser of the weights for the state; None for the network's.
-        i2h_bias_initializer: the initialiser of the biases for the input.
-        h2h_bias_initializer: the initialiser of the biases for the state.
-        input_size: the number of features of the input; 0: the first call decides.
-        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
-            number.
-        params: a ParameterDict whose parameters are shared by name.
-    """
+    """A gated recurrent unit (Cho et al. 2014), with the reset gate applied after the product, as in cuDNN."""
 
     _gates, _hint = 3, "gru"
 
@@ -463,39 +434,27 @@ class _Stack(RecurrentCell):
         return len(self._children)
 
 
+@explained_by(Block)
 class SequentialRNNCell(_Stack):
-    """A stack of cells of any kind; `add(cell)` puts one on top.
-
-    Args:
-        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
-            number.
-        params: a ParameterDict whose parameters are shared by name.
-    """
+    """A stack of cells of any kind; `add(cell)` puts one on top."""
 
 
+@explained_by(Block)
 class HybridSequentialRNNCell(_Stack, HybridRecurrentCell):  # pyright: ignore[reportIncompatibleMethodOverride]
-    """A stack of hybrid cells; `add(cell)` puts one on top.
-
-    Args:
-        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
-            number.
-        params: a ParameterDict whose parameters are shared by name.
-    """
+    """A stack of hybrid cells; `add(cell)` puts one on top."""
 
     def hybrid_forward(self, F: Any, inputs: Tensor, states: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """One step."""
         return self(inputs, states)
 
 
+@explained_by(Block)
 class DropoutCell(HybridRecurrentCell):
     """Dropout of the inputs, without states.
 
     Args:
         rate: the probability of dropping an element.
         axes: the axes along which all elements are dropped together.
-        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
-            number.
-        params: a ParameterDict whose parameters are shared by name.
     """
 
     def __init__(self, rate: float, axes: AxisLike = (), prefix: str | None = None, params: Any = None):

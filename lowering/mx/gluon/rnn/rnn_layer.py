@@ -23,6 +23,7 @@ from lowering.mx.gluon.rnn.sequences import TENSORS, joined
 from lowering.mx.gluon.structure import converted
 from lowering.mx.gluon.tensor import Tensor
 from lowering.mx.ndarray.array import NDArray, current_dialect
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.errors import ParamError, SymbolValueError
 
 __all__ = ["GRU", "LSTM", "RNN"]
@@ -255,29 +256,17 @@ class RNN(_RNNLayer):
         super().__init__(f"rnn_{activation}", *shape, first, dtype, **kwargs)
 
 
+@explained_by(RNN)
 class LSTM(_RNNLayer):
     """Layers of long short-term memory, with states (output, cell); inputs and outputs are those of `RNN`.
 
     Args:
-        hidden_size: the number of features of the state.
-        num_layers: the number of layers.
-        layout: "TNC" or "NTC".
-        dropout: the probability of dropping an element between two layers.
-        bidirectional: run the layers in both directions.
-        input_size: the number of features of the input; 0: the first call decides.
-        i2h_weight_initializer: the initialiser of the weights for the input; None for the network's.
-        h2h_weight_initializer: the initialiser of the weights for the state; None for the network's.
-        i2h_bias_initializer: the initialiser of the biases for the input.
-        h2h_bias_initializer: the initialiser of the biases for the state.
         projection_size: the size of an output that is multiplied with h2r_weight (projection, hidden); None for no
             product.
         h2r_weight_initializer: the initialiser of h2r_weight.
         state_clip_min: the lower bound of the cell.
         state_clip_max: the upper bound of the cell.
         state_clip_nan: apply the bounds to NaN as well.
-        dtype: the dtype of the parameters.
-        kwargs: `prefix` and `params` of the block; `use_sequence_length` for a third input with the lengths (n,) of
-            sequences.
     """
 
     def __init__(
@@ -312,24 +301,9 @@ class LSTM(_RNNLayer):
         super().__init__("lstm", *shape, first, dtype, projection_size, clip, **kwargs)
 
 
+@explained_by(RNN)
 class GRU(_RNNLayer):
-    """Layers of gated recurrent units; inputs and outputs are those of `RNN`.
-
-    Args:
-        hidden_size: the number of features of the state.
-        num_layers: the number of layers.
-        layout: "TNC" or "NTC".
-        dropout: the probability of dropping an element between two layers.
-        bidirectional: run the layers in both directions.
-        input_size: the number of features of the input; 0: the first call decides.
-        i2h_weight_initializer: the initialiser of the weights for the input; None for the network's.
-        h2h_weight_initializer: the initialiser of the weights for the state; None for the network's.
-        i2h_bias_initializer: the initialiser of the biases for the input.
-        h2h_bias_initializer: the initialiser of the biases for the state.
-        dtype: the dtype of the parameters.
-        kwargs: `prefix` and `params` of the block; `use_sequence_length` for a third input with the lengths (n,) of
-            sequences.
-    """
+    """Layers of gated recurrent units; inputs and outputs are those of `RNN`."""
 
     def __init__(
         self,

@@ -12,16 +12,15 @@ from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.nn import BatchNorm, Embedding, HybridSequential, Sequential
 from lowering.mx.gluon.tensor import Tensor
 from lowering.mx.ndarray.storage_types import check_storage
+from lowering.mx.shared_arguments import explained_by
 
 
+@explained_by(HybridBlock)
 class Concurrent(Sequential):
     """Blocks that all get the same input; their outputs are joined along an axis.
 
     Args:
         axis: the axis.
-        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
-            number.
-        params: a ParameterDict whose parameters are shared by name.
     """
 
     _children: Any
@@ -35,15 +34,9 @@ class Concurrent(Sequential):
         return ndarray.concat(*(block(x) for block in self._children.values()), dim=self.axis)
 
 
+@explained_by(Concurrent)
 class HybridConcurrent(HybridSequential):
-    """Hybrid blocks that all get the same input; their outputs are joined along an axis.
-
-    Args:
-        axis: the axis.
-        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
-            number.
-        params: a ParameterDict whose parameters are shared by name.
-    """
+    """Hybrid blocks that all get the same input; their outputs are joined along an axis."""
 
     _children: Any
 
@@ -56,30 +49,18 @@ class HybridConcurrent(HybridSequential):
         return F.concat(*(block(x) for block in self._children.values()), dim=self.axis)
 
 
+@explained_by(HybridBlock)
 class Identity(HybridBlock):
-    """Returns its input.
-
-    Args:
-        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
-            number.
-        params: a ParameterDict whose parameters are shared by name.
-    """
+    """Returns its input."""
 
     def hybrid_forward(self, F: Any, x: Tensor) -> Any:
         """Return the input."""
         return x
 
 
+@explained_by(Embedding)
 class SparseEmbedding(Embedding):
-    """`mx.gluon.nn.Embedding`: the weight, row-sparse in MXNet, is dense here, with one warning.
-
-    Args:
-        input_dim: the number of rows.
-        output_dim: the size of a row.
-        dtype: the dtype of the parameters.
-        weight_initializer: the initialiser of the weight; None for the network's.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """`mx.gluon.nn.Embedding`: the weight, row-sparse in MXNet, is dense here, with one warning."""
 
     def __init__(
         self,
@@ -93,6 +74,7 @@ class SparseEmbedding(Embedding):
         super().__init__(input_dim, output_dim, dtype, weight_initializer, **kwargs)
 
 
+@explained_by(BatchNorm)
 class SyncBatchNorm(BatchNorm):
     """BatchNorm of inputs (n, c, ...) over all devices of a step.
 
@@ -100,18 +82,7 @@ class SyncBatchNorm(BatchNorm):
     own.
 
     Args:
-        in_channels: the number of channels of the input; 0: the first call decides.
         num_devices: the number of devices; None for the GPUs.
-        momentum: the share of the old value in a moving average.
-        epsilon: the number added to the variance.
-        center: whether there is a beta.
-        scale: whether there is a gamma.
-        use_global_stats: use the moving averages in training as well.
-        beta_initializer: the initialiser of beta.
-        gamma_initializer: the initialiser of gamma.
-        running_mean_initializer: the initialiser of the moving mean.
-        running_variance_initializer: the initialiser of the moving variance.
-        kwargs: `prefix` and `params` of the block.
     """
 
     def __init__(

@@ -7,6 +7,7 @@ from typing import Any
 from lowering.mx.accepted_types import ContextLike
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.io.files import StrPath
 
 __all__ = ["AlexNet", "alexnet"]
@@ -40,15 +41,10 @@ class AlexNet(Network):
             self.output = nn.Dense(classes)
 
 
+@explained_by(make_network)
 def alexnet(pretrained: bool = False, ctx: ContextLike = None, root: StrPath | None = None, **kwargs: Any) -> AlexNet:
     """Return an AlexNet.
 
     Raises what `model_store.get_model_file` raises.
-
-    Args:
-        pretrained: load trained parameters.
-        ctx: the context of trained parameters; None for the CPU.
-        root: the folder of the file of trained parameters.
-        kwargs: arguments of the class.
     """
     return make_network(AlexNet, (), "alexnet", pretrained, ctx, root, kwargs)

@@ -8,6 +8,7 @@ from lowering.mx.accepted_types import ContextLike
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.contrib.nn import HybridConcurrent
 from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network, sequence
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.io.files import StrPath
 
 __all__ = ["Inception3", "inception_v3"]
@@ -103,17 +104,12 @@ class Inception3(Network):
             self.output = nn.Dense(classes)
 
 
+@explained_by(make_network)
 def inception_v3(
     pretrained: bool = False, ctx: ContextLike = None, root: StrPath | None = None, **kwargs: Any
 ) -> Inception3:
     """Return an Inception v3.
 
     Raises what `model_store.get_model_file` raises.
-
-    Args:
-        pretrained: load trained parameters.
-        ctx: the context of trained parameters; None for the CPU.
-        root: the folder of the file of trained parameters.
-        kwargs: arguments of the class.
     """
     return make_network(Inception3, (), "inceptionv3", pretrained, ctx, root, kwargs)

@@ -9,6 +9,7 @@ from lowering.mx.gluon import nn
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network, variant
 from lowering.mx.gluon.tensor import Tensor
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.io.files import StrPath
 
 _V1 = [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1)]
@@ -109,6 +110,7 @@ class MobileNetV2(Network):
                 self.output.add(nn.Conv2D(classes, 1, use_bias=False, prefix="pred_"), nn.Flatten())
 
 
+@explained_by(make_network)
 def get_mobilenet(
     multiplier: float, pretrained: bool = False, ctx: ContextLike = None, root: StrPath | None = None, **kwargs: Any
 ) -> MobileNet:
@@ -118,14 +120,11 @@ def get_mobilenet(
 
     Args:
         multiplier: the factor of all numbers of channels.
-        pretrained: load trained parameters.
-        ctx: the context of trained parameters; None for the CPU.
-        root: the folder of the file of trained parameters.
-        kwargs: arguments of the class.
     """
     return make_network(MobileNet, (multiplier,), f"mobilenet{float(multiplier)}", pretrained, ctx, root, kwargs)
 
 
+@explained_by(make_network)
 def get_mobilenet_v2(
     multiplier: float, pretrained: bool = False, ctx: ContextLike = None, root: StrPath | None = None, **kwargs: Any
 ) -> MobileNetV2:
@@ -135,10 +134,6 @@ def get_mobilenet_v2(
 
     Args:
         multiplier: the factor of numbers of channels.
-        pretrained: load trained parameters.
-        ctx: the context of trained parameters; None for the CPU.
-        root: the folder of the file of trained parameters.
-        kwargs: arguments of the class.
     """
     return make_network(MobileNetV2, (multiplier,), f"mobilenetv2_{float(multiplier)}", pretrained, ctx, root, kwargs)
 

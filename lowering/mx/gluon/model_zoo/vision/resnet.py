@@ -9,6 +9,7 @@ from lowering.mx.gluon import nn
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network, sequence, variant
 from lowering.mx.gluon.tensor import Tensor
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.io.files import StrPath
 
 
@@ -67,16 +68,9 @@ class BasicBlockV1(_BlockV1):
         return residual + x  # the order of MXNet's files
 
 
+@explained_by(BasicBlockV1)
 class BottleneckV1(_BlockV1):
-    """Convolutions 1x1, 3x3 and 1x1, with a fourth of the channels between, for ResNets of 50 layers and more.
-
-    Args:
-        channels: the number of channels of the output.
-        stride: the stride of the block.
-        downsample: add a convolution 1x1 on the shortcut.
-        in_channels: the number of channels of the input; 0: the first call decides.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """Convolutions 1x1, 3x3 and 1x1, with a fourth of the channels between, for ResNets of 50 layers and more."""
 
     def _convolutions(self, channels: int, stride: int, in_channels: int) -> Any:
         yield nn.Conv2D(channels // 4, 1, stride)
@@ -114,32 +108,18 @@ class _BlockV2(HybridBlock):
         return x + residual
 
 
+@explained_by(BasicBlockV1)
 class BasicBlockV2(_BlockV2):
-    """Two convolutions 3x3, for ResNets of 18 and 34 layers.
-
-    Args:
-        channels: the number of channels of the output.
-        stride: the stride of the block.
-        downsample: add a convolution 1x1 on the shortcut.
-        in_channels: the number of channels of the input; 0: the first call decides.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """Two convolutions 3x3, for ResNets of 18 and 34 layers."""
 
     def _convolutions(self, channels: int, stride: int, in_channels: int) -> Any:
         yield lambda: _conv3x3(channels, stride, in_channels)
         yield lambda: _conv3x3(channels, 1, channels)
 
 
+@explained_by(BasicBlockV1)
 class BottleneckV2(_BlockV2):
-    """Convolutions 1x1, 3x3 and 1x1, with a fourth of the channels between, for ResNets of 50 layers and more.
-
-    Args:
-        channels: the number of channels of the output.
-        stride: the stride of the block.
-        downsample: add a convolution 1x1 on the shortcut.
-        in_channels: the number of channels of the input; 0: the first call decides.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """Convolutions 1x1, 3x3 and 1x1, with a fourth of the channels between, for ResNets of 50 layers and more."""
 
     def _convolutions(self, channels: int, stride: int, in_channels: int) -> Any:
         yield lambda: nn.Conv2D(channels // 4, 1, 1, use_bias=False)
@@ -202,17 +182,9 @@ class ResNetV1(_ResNet):
     """
 
 
+@explained_by(ResNetV1)
 class ResNetV2(_ResNet):
-    """ResNet of version 2, which normalises its input: images (n, 3, 224, 224) → (n, classes).
-
-    Args:
-        block: the class of the blocks.
-        layers: the number of blocks of each stage.
-        channels: the number of channels of the first convolution, then of each stage.
-        classes: the number of classes.
-        thumbnail: begin with one convolution 3x3, for images of 32 pixels.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """ResNet of version 2, which normalises its input: images (n, 3, 224, 224) → (n, classes)."""
 
     def _before(self) -> list[Any]:
         return [nn.BatchNorm(scale=False, center=False)]
@@ -238,6 +210,7 @@ resnet_block_versions = [
 ]
 
 
+@explained_by(make_network)
 def get_resnet(
     version: int,
     num_layers: int,
@@ -253,10 +226,6 @@ def get_resnet(
     Args:
         version: 1 or 2.
         num_layers: 18, 34, 50, 101 or 152.
-        pretrained: load trained parameters.
-        ctx: the context of trained parameters; None for the CPU.
-        root: the folder of the file of trained parameters.
-        kwargs: arguments of the class.
     """
     assert num_layers in resnet_spec, f"Invalid number of layers: {num_layers}. Options are {resnet_spec.keys()}"
     assert 1 <= version <= 2, f"Invalid resnet version: {version}. Options are 1 and 2."

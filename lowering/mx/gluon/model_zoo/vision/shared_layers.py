@@ -41,7 +41,17 @@ def make_network(
     root: StrPath | None,
     kwargs: dict[str, Any],
 ) -> Any:
-    """A network of a class, with trained parameters if `pretrained` is true. name: the name of their file."""
+    """A network of a class.
+
+    Args:
+        kind: the class.
+        args: its first arguments.
+        name: the name of the file of trained parameters.
+        pretrained: load trained parameters.
+        ctx: the context of trained parameters; None for the CPU.
+        root: the folder of the file of trained parameters.
+        kwargs: arguments of the class.
+    """
     return load_pretrained(kind(*args, **kwargs), name, pretrained, ctx or cpu(), root)
 
 

@@ -8,6 +8,7 @@ from lowering.mx.accepted_types import ContextLike
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network, variant
 from lowering.mx.init import Xavier
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.io.files import StrPath
 
 __all__ = ["VGG", "get_vgg", "vgg11", "vgg11_bn", "vgg13", "vgg13_bn", "vgg16", "vgg16_bn", "vgg19", "vgg19_bn"]
@@ -53,6 +54,7 @@ class VGG(Network):
             self.output = nn.Dense(classes, weight_initializer="normal")
 
 
+@explained_by(make_network)
 def get_vgg(
     num_layers: int, pretrained: bool = False, ctx: ContextLike = None, root: StrPath | None = None, **kwargs: Any
 ) -> VGG:
@@ -62,9 +64,6 @@ def get_vgg(
 
     Args:
         num_layers: 11, 13, 16 or 19.
-        pretrained: load trained parameters.
-        ctx: the context of trained parameters; None for the CPU.
-        root: the folder of the file of trained parameters.
         kwargs: arguments of the class; `batch_norm=True` normalises after convolutions.
     """
     name = f"vgg{num_layers}{'_bn' if kwargs.get('batch_norm') else ''}"
