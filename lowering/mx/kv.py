@@ -77,14 +77,9 @@ class KVStore(KVStoreBase):
         self.init(key, value)
         self.pull(key, out)
 
+    @explained_by(KVStoreBase.pushpull)
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
-        """Sum arrays, and store the sums or pass them to the updater.
-
-        Args:
-            key: a key, or a list of keys.
-            value: an array, a list of arrays for a key, or a list of these.
-            priority: accepted and ignored.
-        """
+        """Sum arrays, and store the sums or pass them to the updater."""
         names, totals = [], []
         for name, arrays in _pairs(key, value):
             arrays = arrays if isinstance(arrays, list | tuple) else [arrays]
@@ -115,13 +110,11 @@ class KVStore(KVStoreBase):
             for update in zip(names, totals, stored, strict=True):
                 self._updater(*update)
 
+    @explained_by(KVStoreBase.broadcast)
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
         """Copy stored arrays into others.
 
         Args:
-            key: a key, or a list of keys.
-            out: the arrays to write.
-            priority: accepted and ignored.
             ignore_sparse: accepted and ignored.
         """
         for name, arrays in _pairs(key, out):
@@ -133,13 +126,11 @@ class KVStore(KVStoreBase):
         self.push(key, value)
         self.pull(key, value if out is None else out)
 
+    @explained_by(KVStoreBase.broadcast)
     def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None) -> None:
         """Copy rows of stored arrays into others, whose other rows become zeros.
 
         Args:
-            key: a key, or a list of keys.
-            out: the arrays to write.
-            priority: accepted and ignored.
             row_ids: the numbers of the rows, for each array, or once for all arrays of a key.
         """
         for name, arrays, row_lists in _with_rows(key, out, row_ids):

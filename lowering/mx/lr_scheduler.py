@@ -160,16 +160,14 @@ class _UntilMaxUpdateScheduler(LRScheduler):
         return self.base_lr
 
 
+@explained_by(FactorScheduler)
 class PolyScheduler(_UntilMaxUpdateScheduler):
     """A learning rate final_lr + (base_lr - final_lr) (1 - s)^pwr, where s is the share of updates done.
 
     Args:
         max_update: the number of updates after which the rate is `final_lr`.
-        base_lr: the rate after the warm-up; an optimiser's learning_rate replaces it.
         pwr: the exponent.
         final_lr: the last rate.
-        args: `warmup_steps`, `warmup_begin_lr` and `warmup_mode`, as in `LRScheduler`.
-        kw: the same by name.
     """
 
     @checks_flags

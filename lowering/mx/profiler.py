@@ -19,6 +19,7 @@ import jax
 
 from lowering.host.evaluator import profiled
 from lowering.messages.counts import checks_flags
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.errors import CallError, MXNetError, refuse_unknown
 from symjax_nnvm.io.files import path_text, write_file
 from symjax_nnvm.tables import table_text
@@ -225,7 +226,12 @@ def dump_profile() -> None:
 
 
 class _Named:
-    """A named range, or mark, that a script adds to the trace."""
+    """A named range, or mark, that a script adds to the trace.
+
+    Args:
+        domain: its domain.
+        name: its name.
+    """
 
     def __init__(self, domain: Domain | None, name: str):
         self.domain, self.name = domain, name
@@ -258,22 +264,14 @@ class _Span(_Named):
             self._open.pop().__exit__(None, None, None)
 
 
+@explained_by(_Named)
 class Task(_Span):
-    """A span of time in which a task runs.
-
-    Args:
-        domain: its domain.
-        name: its name.
-    """
+    """A span of time in which a task runs."""
 
 
+@explained_by(_Named)
 class Frame(_Span):
-    """A span of time in which a frame is made.
-
-    Args:
-        domain: its domain.
-        name: its name.
-    """
+    """A span of time in which a frame is made."""
 
 
 class Event(_Span):
@@ -287,12 +285,11 @@ class Event(_Span):
         super().__init__(None, name)
 
 
+@explained_by(_Named)
 class Counter(_Named):
     """A number that the trace shows whenever it changes.
 
     Args:
-        domain: its domain.
-        name: its name.
         value: the first value; None for none.
     """
 
@@ -325,13 +322,9 @@ class Counter(_Named):
         return self
 
 
+@explained_by(_Named)
 class Marker(_Named):
-    """A moment that the trace shows.
-
-    Args:
-        domain: its domain.
-        name: its name.
-    """
+    """A moment that the trace shows."""
 
     def mark(self, scope: str = "process") -> None:
         """Mark the present moment."""

@@ -18,6 +18,7 @@ from lowering.mx.gluon.hybrid import most_inputs
 from lowering.mx.io.desc import DataIter
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array, zeros
+from lowering.mx.shared_arguments import explained_by
 from lowering.mx.symbol.runnable import Symbol, as_symbol
 from symjax_nnvm.errors import CallError, close_names, plain_list
 from symjax_nnvm.ir.op import list_unique_ops
@@ -179,6 +180,7 @@ def calib_graph(
     return quantized, _params(quantized, arg_params), dict(aux_params)
 
 
+@explained_by(quantize_model)
 def quantize_net_v2(
     network: HybridBlock,
     quantized_dtype: str = "auto",
@@ -199,19 +201,14 @@ def quantize_net_v2(
 
     Args:
         network: the block; it is hybridised, and called with zeros where it was not called before.
-        quantized_dtype: as in `quantize_model`.
-        quantize_mode: as in `quantize_model`.
-        quantize_granularity: as in `quantize_model`.
         exclude_layers: layers that stay float.
         exclude_layers_match: parts of names of layers that stay float.
         exclude_operators: operators that stay float.
         calib_data: an iterator, or a loader, of batches.
         data_shapes: shapes, or `DataDesc`s, of the inputs of a block that was not called and has no calib_data.
         calib_mode: as in `quantize_graph`.
-        num_calib_examples: as in `quantize_model`.
         ctx: accepted and ignored.
         LayerOutputCollector: the collector for calib_mode="customize".
-        logger: as in `quantize_model`.
 
     Raises:
         MismatchError: `network` is not a HybridBlock.

@@ -16,6 +16,7 @@ from lowering.mx.gluon.weights import Constant, Parameter
 from lowering.mx.ndarray import save
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.saved_arrays import load_named
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.ir.rules.quantized_parameters import refuse_wrong_parameters, way_out_of_mixing
 
 _NAMING = "Source and target networks must have the same prefix: prefix= of the block, or with name_scope()."
@@ -222,6 +223,7 @@ class ParameterDict:
         arrays = load_named(filename, "a network")
         self.load_dict(arrays, ctx, allow_missing, ignore_extra, restore_prefix, filename, cast_dtype, dtype_source)
 
+    @explained_by(load)
     def load_dict(
         self,
         param_dict: Any,
@@ -237,13 +239,7 @@ class ParameterDict:
 
         Args:
             param_dict: arrays by name, with or without `arg:` and `aux:`.
-            ctx: as in `load`.
-            allow_missing: as in `load`.
-            ignore_extra: as in `load`.
-            restore_prefix: as in `load`.
             filename: the arrays' origin in messages.
-            cast_dtype: as in `load`.
-            dtype_source: as in `load`.
         """
         pairs = param_dict.items() if isinstance(param_dict, Mapping) else param_dict
         arrays = {restore_prefix + name.removeprefix("arg:").removeprefix("aux:"): value for name, value in pairs}

@@ -14,6 +14,7 @@ from lowering.mx.gluon.parameter_dict import ParameterDict
 from lowering.mx.gluon.structure import converted
 from lowering.mx.gluon.weights import Parameter
 from lowering.mx.ndarray.array import CLASSIC, NDArray
+from lowering.mx.shared_arguments import explained_by
 
 _ON_STORE = "when parameters are updated on kvstore is not supported."
 
@@ -196,12 +197,9 @@ class Trainer:
         self._allreduce_grads()
 
     @checks_flags
+    @explained_by(step)
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """Update the parameters, the second half of `step`.
-
-        Args:
-            batch_size: as in `step`.
-            ignore_stale_grad: as in `step`.
 
         Raises:
             MismatchError: the store updates the parameters.

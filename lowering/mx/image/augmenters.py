@@ -27,6 +27,7 @@ from lowering.mx.image.crops import (
 from lowering.mx.image.pixels import as_image, imresize, pixels
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.errors import CallError
 
 __all__ = [
@@ -176,13 +177,9 @@ class ForceResizeAug(Augmenter):
         return imresize(src, *self.size, interp=interpolation(self.interp, sizes))
 
 
+@explained_by(ForceResizeAug)
 class RandomCropAug(Augmenter):
-    """Cuts a part of a fixed size out of an image, anywhere.
-
-    Args:
-        size: (width, height).
-        interp: the method of resizing: 0 to 4 as in `mx.image.imresize`, 9 for a fitting one, 10 for a random one.
-    """
+    """Cuts a part of a fixed size out of an image, anywhere."""
 
     def __init__(self, size: Size, interp: int = 2):
         super().__init__(size=size, interp=interp)
@@ -193,15 +190,12 @@ class RandomCropAug(Augmenter):
         return random_crop(src, self.size, self.interp)[0]
 
 
+@explained_by(random_size_crop)
 class RandomSizedCropAug(Augmenter):
     """Cuts a part of random area and shape out of an image and resizes it.
 
     Args:
         size: (width, height) of the result.
-        area: as in `mx.image.random_size_crop`.
-        ratio: as in `mx.image.random_size_crop`.
-        interp: the method of resizing: 0 to 4 as in `mx.image.imresize`, 9 for a fitting one, 10 for a random one.
-        kwargs: as in `mx.image.random_size_crop`.
     """
 
     def __init__(self, size: Size, area: Any, ratio: tuple[float, float], interp: int = 2, **kwargs: Any):
@@ -219,13 +213,9 @@ class RandomSizedCropAug(Augmenter):
         return random_size_crop(src, self.size, self.area, self.ratio, self.interp)[0]
 
 
+@explained_by(ForceResizeAug)
 class CenterCropAug(Augmenter):
-    """Cuts the middle out of an image.
-
-    Args:
-        size: (width, height).
-        interp: the method of resizing: 0 to 4 as in `mx.image.imresize`, 9 for a fitting one, 10 for a random one.
-    """
+    """Cuts the middle out of an image."""
 
     def __init__(self, size: Size, interp: int = 2):
         super().__init__(size=size, interp=interp)

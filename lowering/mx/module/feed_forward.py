@@ -27,21 +27,16 @@ from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
 _LOG = LogValidationMetricsCallback()
 
 
+@explained_by(BaseModule.fit)
 class FeedForward:
     """A network with its parameters, which `fit` trains over arrays or an iterator; MXNet's older form of Module.
 
     Args:
         symbol: the network, or a function of a bucket's key that returns one.
         ctx: a context or a list of them.
-        num_epoch: the number of the epoch to stop before.
         epoch_size: the number of batches in an epoch; None for all.
-        optimizer: an optimiser or its name.
-        initializer: the initialiser of values that are missing.
         numpy_batch_size: the batch size for arrays.
-        arg_params: parameters by name.
-        aux_params: auxiliary states by name.
         allow_extra_params: ignore values that the network does not have.
-        begin_epoch: the number of the first epoch.
         kwargs: parameters of the optimiser.
     """
 
@@ -263,6 +258,7 @@ class FeedForward:
         joined = [_joined(parts) for parts in zip(*rows, strict=True)]
         return tuple(joined) if return_data else joined[0]
 
+    @explained_by(BaseModule.score)
     def score(
         self,
         X: Any,
@@ -275,10 +271,6 @@ class FeedForward:
 
         Args:
             X: the iterator.
-            eval_metric: a metric, its name, or several.
-            num_batch: the highest number of batches; None for all.
-            batch_end_callback: a function, or several, called with a BatchEndParam after each batch.
-            reset: reset the iterator first.
 
         Raises:
             TrainingError: the batches do not fit the network.

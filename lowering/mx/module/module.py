@@ -41,6 +41,7 @@ from lowering.mx.module.module_arguments import (
     refuse_surplus,
 )
 from lowering.mx.monitor import Watcher
+from lowering.mx.shared_arguments import explained_by
 from lowering.mx.symbol.runnable import Symbol, as_symbol
 from symjax_nnvm.errors import BindError, CallError, TrainingError
 from symjax_nnvm.recent import Recent
@@ -391,6 +392,7 @@ class Module(BaseModule):
     # -- parameters --------------------------------------------------------------------------------------------------
 
     @checks_flags
+    @explained_by(BaseModule.fit)
     def init_params(
         self,
         initializer: str | Callable[..., Any] | None = UNIFORM,
@@ -405,10 +407,6 @@ class Module(BaseModule):
         Values that the network does not have are ignored.
 
         Args:
-            initializer: the initialiser of values that are missing.
-            arg_params: parameters by name.
-            aux_params: auxiliary states by name.
-            allow_missing: let the initialiser make values that are missing.
             force_init: do it again where it has been done.
             allow_extra: accepted and ignored.
 
@@ -697,16 +695,14 @@ class Module(BaseModule):
 
     # -- files -------------------------------------------------------------------------------------------------------
 
+    @explained_by(checkpoints.save_checkpoint)
     def save_checkpoint(
         self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
     ) -> None:
         """Write `prefix-symbol.json` and `prefix-0001.params`.
 
         Args:
-            prefix: the part of the path before `-symbol.json`.
-            epoch: the number of the epoch.
             save_optimizer_states: write `prefix-0001.states` as well.
-            remove_amp_cast: leave out the casts of AMP.
         """
         checkpoints.save_checkpoint(prefix, epoch, self._symbol, *self.get_params(), remove_amp_cast)
         if save_optimizer_states:

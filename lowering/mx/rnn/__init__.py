@@ -48,12 +48,12 @@ def save_rnn_checkpoint(
     save_checkpoint(prefix, epoch, symbol, args, aux_params)
 
 
+@explained_by(save_rnn_checkpoint)
 def load_rnn_checkpoint(cells: Any, prefix: str, epoch: int) -> tuple[Symbol, Params, Params]:
     """Return the symbol, arguments and states of a checkpoint that `save_rnn_checkpoint` wrote, with these cells'
     weights.
 
     Args:
-        cells: a cell or several.
         prefix: the part of the path before `-symbol.json`.
         epoch: the number of the epoch.
     """

@@ -15,6 +15,7 @@ from lowering.mx.symbol import Symbol
 _LEAKY = partial(sym.LeakyReLU, act_type="leaky", slope=0.2)
 
 
+@explained_by(BaseRNNCell)
 class BaseConvRNNCell(BaseRNNCell):
     """The base class of cells with convolutions.
 
@@ -32,8 +33,6 @@ class BaseConvRNNCell(BaseRNNCell):
         i2h_bias_initializer: the initialiser of the biases for the input.
         h2h_bias_initializer: the initialiser of the biases for the state.
         activation: a name, or a function of a symbol.
-        prefix: the beginning of the variables' names.
-        params: the RNNParams of another cell, whose weights it shares.
         conv_layout: the order of the axes: "NCHW" or "NHWC".
 
     Raises:

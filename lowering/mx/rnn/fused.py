@@ -10,24 +10,23 @@ from lowering.mx.init import FusedRNN
 from lowering.mx.ndarray import NDArray, zeros
 from lowering.mx.rnn.composed import BidirectionalCell, DropoutCell, SequentialRNNCell
 from lowering.mx.rnn.symbol_cells import BaseRNNCell, GRUCell, LSTMCell, Params, RNNCell, RNNParams, States, normalized
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.errors import ComposeError
 
 _GATES = {"rnn_relu": ("",), "rnn_tanh": ("",), "lstm": LSTMCell._gate_names, "gru": GRUCell._gate_names}
 
 
+@explained_by(RNNCell)
 class FusedRNNCell(BaseRNNCell):
     """Several layers of cells that unroll into one operator.
 
     Args:
-        num_hidden: the number of features of the state.
         num_layers: the number of layers.
         mode: "lstm", "gru", "rnn_tanh" or "rnn_relu".
         bidirectional: run the layers in both directions.
         dropout: the probability of dropping an element between two layers.
         get_next_state: return the last states as well.
         forget_bias: in an LSTM, the first value of the forget gate's bias.
-        prefix: the beginning of the variables' names.
-        params: the RNNParams of another cell, whose weights it shares.
     """
 
     def __init__(

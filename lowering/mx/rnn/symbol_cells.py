@@ -222,14 +222,13 @@ class _Gated(BaseRNNCell):
         return name, i2h, h2h
 
 
+@explained_by(BaseRNNCell)
 class RNNCell(_Gated):
     """A plain recurrent cell: h' = activation(W x + U h + b).
 
     Args:
         num_hidden: the number of features of the state.
         activation: a name, or a function of a symbol.
-        prefix: the beginning of the variables' names.
-        params: the RNNParams of another cell, whose weights it shares.
     """
 
     _gate_names = ("",)

@@ -127,17 +127,12 @@ class MaxPool3D(_Pooling, layouts=_3D):
         super().__init__(window, strides, padding, ceil_mode, False, "max", layout, **kwargs)
 
 
+@explained_by(_MaxPool)
 class _AvgPool(_Pooling):
     """The mean of each window.
 
     Args:
-        pool_size: the size of the window, a number or one for each axis.
-        strides: the step between two windows; None for the window's size.
-        padding: the number of zeros on both sides, a number or one for each axis.
-        ceil_mode: let a last window overhang the edge.
-        layout: the order of the axes: {layouts}.
         count_include_pad: whether padding counts in the mean.
-        kwargs: `prefix` and `params` of the block.
     """
 
     def __init__(

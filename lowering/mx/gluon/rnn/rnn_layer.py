@@ -208,6 +208,7 @@ def _initializers(*initializers: Any) -> dict[str, Any]:
     return dict(zip(names, initializers, strict=False))
 
 
+@explained_by(RNNCell)
 class RNN(_RNNLayer):
     """Layers of plain recurrent units: h' = activation(W x + b + U h + c).
 
@@ -215,17 +216,11 @@ class RNN(_RNNLayer):
     with the input alone, the layer returns the output; called with states, the output and the new states.
 
     Args:
-        hidden_size: the number of features of the state.
         num_layers: the number of layers.
         activation: "relu" or "tanh".
         layout: "TNC" or "NTC".
         dropout: the probability of dropping an element between two layers.
         bidirectional: run the layers in both directions.
-        i2h_weight_initializer: the initialiser of the weights for the input; None for the network's.
-        h2h_weight_initializer: the initialiser of the weights for the state; None for the network's.
-        i2h_bias_initializer: the initialiser of the biases for the input.
-        h2h_bias_initializer: the initialiser of the biases for the state.
-        input_size: the number of features of the input; 0: the first call decides.
         dtype: the dtype of the parameters.
         kwargs: `prefix` and `params` of the block; `use_sequence_length` for a third input with the lengths (n,) of
             sequences.

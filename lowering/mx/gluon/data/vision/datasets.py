@@ -18,6 +18,7 @@ from lowering.mx.base import data_dir
 from lowering.mx.gluon.data.dataset import Dataset, DownloadedDataset, RecordFileDataset
 from lowering.mx.ndarray.array import in_current_dialect
 from lowering.mx.ndarray.creation import array
+from lowering.mx.shared_arguments import explained_by
 from lowering.mx.util import is_np_array
 from symjax_nnvm.errors import ModelNotFoundError, TrainingError
 from symjax_nnvm.io.files import StrPath, path_text
@@ -130,14 +131,13 @@ class CIFAR10(_Files):
         self._hold(np.concatenate(images), np.concatenate(labels)[:, self._column])
 
 
+@explained_by(CIFAR10)
 class CIFAR100(CIFAR10):
     """Pictures in 100 classes or in 20 coarse ones, otherwise like CIFAR10.
 
     Args:
         root: as in CIFAR10, with the folders `cifar-100-binary` and `datasets/cifar100`.
         fine_label: use the 100 classes; False: the 20.
-        train: as in CIFAR10.
-        transform: as in CIFAR10.
     """
 
     _folder, _inside, _source = "cifar100", "cifar-100-binary", CIFAR10._source.replace("-10-", "-100-")

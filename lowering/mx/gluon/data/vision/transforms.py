@@ -21,6 +21,7 @@ from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.nn import HybridSequential, Sequential
 from lowering.mx.gluon.tensor import Tensor
 from lowering.mx.ndarray.creation import array
+from lowering.mx.shared_arguments import explained_by
 from lowering.mx.tape import recording
 from symjax_nnvm.errors import ParamError, SymbolTypeError
 
@@ -132,13 +133,12 @@ class Rotate(Block):
         return image.imrotate(_float32(x), *self._args)
 
 
+@explained_by(Rotate)
 class RandomRotation(Block):
     """Turns float32 tensors by a random angle, with a probability, as `mx.image.random_rotate` does.
 
     Args:
         angle_limits: the lowest and the highest angle in degrees.
-        zoom_in: as in Rotate.
-        zoom_out: as in Rotate.
         rotate_with_proba: the probability.
 
     Raises:
@@ -359,15 +359,9 @@ class RandomHue(_Jitter):
         super().__init__(hue)
 
 
+@explained_by(RandomBrightness, RandomContrast, RandomSaturation, RandomHue)
 class RandomColorJitter(_OperatorBlock):
-    """Changes brightness, contrast, saturation and hue at random, in a random order.
-
-    Args:
-        brightness: as in RandomBrightness.
-        contrast: as in RandomContrast.
-        saturation: as in RandomSaturation.
-        hue: as in RandomHue.
-    """
+    """Changes brightness, contrast, saturation and hue at random, in a random order."""
 
     _image_operator = "random_color_jitter"
 
