@@ -10,6 +10,7 @@ from typing import Any
 
 from lowering.messages.counts import check_count, check_number, checks_flags
 from lowering.mx.module.module_checkpoints import BatchEndParam, save_checkpoint
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.io.files import path_text
 
 
@@ -36,13 +37,9 @@ def module_checkpoint(
 
 
 @checks_flags
+@explained_by(module_checkpoint)
 def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
-    """Return a callback that writes a checkpoint of the trained network at the end of every `period` epochs.
-
-    Args:
-        prefix: the part of the path before `-symbol.json`.
-        period: the number of epochs between two checkpoints.
-    """
+    """Return a callback that writes a checkpoint of the trained network at the end of every `period` epochs."""
     path_text(prefix, "prefix")
     period = int(max(1, period))
 

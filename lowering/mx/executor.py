@@ -35,7 +35,7 @@ class Executor:
         gradients: Mapping[str, str] | None = None,
     ):
         """storage, gradients: the storage types of inputs and of their gradients by name, where they are sparse."""
-        self.held, self._symbol, self._context = held, symbol, context
+        self.held, self._symbol, self._ctx = held, symbol, context
         self._storage, self._of_gradients = storage or {}, gradients or {}
         held.draw_from(next_randomness)
 
@@ -50,7 +50,7 @@ class Executor:
         args, grads, aux = self.held.cells()
 
         def wrap(cells: Mapping[str, Any], storage: Mapping[str, str]) -> dict[str, NDArray]:
-            arrays = {name: NDArray(cell, self._context) for name, cell in cells.items()}
+            arrays = {name: NDArray(cell, self._ctx) for name, cell in cells.items()}
             return {name: stored_as(array, storage.get(name, "default")) for name, array in arrays.items()}
 
         return wrap(args, self._storage), wrap(grads, self._of_gradients), wrap(aux, self._storage)
@@ -86,11 +86,6 @@ class Executor:
         return list(self._cells[2].values())
 
     @property
-    def _ctx(self) -> Context:
-        """Return where it runs."""
-        return self._context
-
-    @property
     def outputs(self) -> list[NDArray]:
         """Return the outputs of the latest forward pass."""
         return self._wrapped(self.held.outputs)
@@ -106,7 +101,7 @@ class Executor:
         return infer_storage(self._symbol.outputs, self._storage)
 
     def _wrapped(self, values: Sequence[jax.Array]) -> list[NDArray]:
-        arrays = [like_jax(value, self._context) for value in values]
+        arrays = [like_jax(value, self._ctx) for value in values]
         return [stored_as(array, stype) for array, stype in zip(arrays, self._of_outputs, strict=True)]
 
     # -- running -----------------------------------------------------------------------------------------------------
@@ -179,7 +174,7 @@ class Executor:
             BindError: a shape changes, or grows, that may not.
         """
         reshaped = self.held.reshape(partial_shaping, allow_up_sizing, **kwargs)
-        return Executor(reshaped, self._symbol, self._context, self._storage, self._of_gradients)
+        return Executor(reshaped, self._symbol, self._ctx, self._storage, self._of_gradients)
 
     @checks_flags
     def set_monitor_callback(self, callback: Monitor | None, monitor_all: bool = False) -> None:
@@ -193,7 +188,7 @@ class Executor:
             self.held.set_monitor_callback(None)
             return
         monitor = callback
-        self.held.set_monitor_callback(lambda name, value: monitor(name, like_jax(value, self._context)), monitor_all)
+        self.held.set_monitor_callback(lambda name, value: monitor(name, like_jax(value, self._ctx)), monitor_all)
 
     def debug_str(self) -> str:
         """Return the graph that runs, in NNVM's layout, and the memory that NNVM plans for it."""

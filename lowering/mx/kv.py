@@ -51,12 +51,9 @@ class KVStore(KVStoreBase):
         check_capability(capability)
         return True
 
+    @explained_by(KVStoreBase.broadcast)
     def init(self, key: Any, value: Any) -> None:
         """Store copies of arrays.
-
-        Args:
-            key: a key, or a list of keys.
-            value: an array, a list of arrays for a key, or a list of these.
 
         Raises:
             CallError: a key is stored already.
@@ -234,8 +231,9 @@ class WorkersStore(KVStore):
     def __init__(self, type: str):
         super().__init__(type)
         self.rank, self.num_workers = jax.process_index(), jax.process_count()
-        firsts = [min(devices, key=lambda device: device.id) for devices in _devices_by_process()]
-        self._mesh = Mesh(np.array(firsts), ("workers",))
+        devices = sorted(jax.devices(), key=lambda device: -device.id)
+        firsts = {device.process_index: device for device in devices}  # the last one of each has the lowest number
+        self._mesh = Mesh(np.array([firsts[i] for i in range(self.num_workers)]), ("workers",))
         whole = jax.NamedSharding(self._mesh, PartitionSpec())
         self._add = jax.jit(lambda arrays: [array.sum(0) for array in arrays], out_shardings=whole)
 
@@ -261,10 +259,6 @@ class WorkersStore(KVStore):
     def of_first_worker(self, arrays: list[NDArray]) -> list[NDArray]:
         """Return the arrays of the worker of rank 0, in all."""
         return self.summed(arrays if self.rank == 0 else [array.zeros_like() for array in arrays])
-
-
-def _devices_by_process() -> list[list[Any]]:
-    return [[device for device in jax.devices() if device.process_index == i] for i in range(jax.process_count())]
 
 
 def _pairs(key: Any, value: Any) -> list[tuple[Any, Any]]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from lowering.messages.counts import check_count
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.errors import CallError, NNVMError, ParamError, RecordFormatError, listed
 from symjax_nnvm.io.files import GrowingFile, PositionedFile, StrPath, bounded_lines, open_regular, path_text
 from symjax_nnvm.io.guess import require_file
@@ -154,6 +155,7 @@ class MXRecordIO:
         return record
 
 
+@explained_by(MXRecordIO)
 class MXIndexedRecordIO(MXRecordIO):
     """A record file with an index, whose records are read in any order.
 
@@ -161,8 +163,6 @@ class MXIndexedRecordIO(MXRecordIO):
 
     Args:
         idx_path: the path of the index, with lines of a key, a tab and the byte at which the key's record begins.
-        uri: as in MXRecordIO.
-        flag: as in MXRecordIO.
         key_type: makes a key of the text in the index.
 
     Raises:

@@ -94,6 +94,7 @@ MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
     ("lowering/source/templates.py", "_MARKER"): ("\ue000s12\ue001",),
     ("lowering/source/templates.py", "_WORD"): ("key",),
     ("lowering/mx/numpy/multiarray.py", "_DTYPE"): (", dtype=int32)",),
+    ("lowering/mx/shared_arguments.py", "_ROW"): ("    rate: the probability, a\n        number.",),
     ("symjax_nnvm/drawing/page.py", "sub"): ("<title>a</title>",),
 }
 

@@ -31,6 +31,7 @@ from lowering.mx.gluon.weights import Parameter
 from lowering.mx.mixed_precision import with_policy
 from lowering.mx.ndarray import save
 from lowering.mx.ndarray.array import CLASSIC, NUMPY, NDArray
+from lowering.mx.shared_arguments import explained_by
 from lowering.mx.symbol.runnable import as_symbol
 from lowering.mx.tape.blocks import CachedProgram, OpHook
 from lowering.mx.tape.recording import is_recording, is_training
@@ -64,17 +65,13 @@ def _in_classic_dialect(hybrid_forward: Callable[..., Any]) -> Callable[..., Any
     return call
 
 
+@explained_by(Block)
 class HybridBlock(Block):
     """A block that `hybridize()` traces once and runs as one program.
 
     A subclass defines `hybrid_forward(self, F, x, ...)`, which computes with the functions of `F`, `mx.nd` or `mx.sym`,
     and gets its parameters as keywords. Its children must be hybrid, too. A subclass may define `forward` instead, and
     then does not become a program.
-
-    Args:
-        prefix: the beginning of the names of all parameters inside; None for the class name in lower case with a
-            number.
-        params: a ParameterDict whose parameters are shared by name.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -100,12 +97,9 @@ class HybridBlock(Block):
         if isinstance(value, HybridBlock):
             self._clear_cached_op()
 
+    @explained_by(Block.register_child)
     def register_child(self, block: Block, name: str | None = None) -> None:
         """Add a hybrid block as a child.
-
-        Args:
-            block: the child.
-            name: its name; None for its number.
 
         Raises:
             BlockValueError: the child is not hybrid.

@@ -341,13 +341,9 @@ class LightingAug(Augmenter):
         return _written(src, pixels(src) + step)
 
 
+@explained_by(color_normalize)
 class ColorNormalizeAug(Augmenter):
-    """Subtracts a mean from the image and divides by a deviation.
-
-    Args:
-        mean: a number for each channel, or None.
-        std: a number for each channel, or None.
-    """
+    """Subtracts a mean from the image and divides by a deviation."""
 
     def __init__(self, mean: Any, std: Any):
         super().__init__(mean=mean, std=std)

@@ -142,6 +142,7 @@ def center_crop(src: NDArray | np.ndarray, size: Size, interp: int = 2) -> tuple
     return _part(src, size, (int((width - part[0]) / 2), int((height - part[1]) / 2), part), interp)
 
 
+@explained_by(random_crop)
 def random_size_crop(
     src: NDArray | np.ndarray, size: Size, area: Any, ratio: tuple[float, float], interp: int = 2, **kwargs: Any
 ) -> tuple[NDArray, Place]:
@@ -150,11 +151,9 @@ def random_size_crop(
     If no drawn part fits into the image, it is the middle.
 
     Args:
-        src: the image (h, w, c).
         size: (width, height) of the result.
         area: the smallest and the largest part of the image's area, or the smallest.
         ratio: the smallest and the largest width for a height of 1.
-        interp: the method of resizing: 0 to 4 as in `mx.image.imresize`, 9 for a fitting one, 10 for a random one.
         kwargs: `min_area`, MXNet's older name of `area`.
 
     Raises:

@@ -395,6 +395,7 @@ def CreateDetAugmenter(
 # -- the iterator ----------------------------------------------------------------------------------------------------
 
 
+@explained_by(ImageIter)
 class ImageDetIter(ImageIter):
     """Batches of images (n, 3, height, width) and the boxes in them (n, objects, 5 or more), filled up with -1.
 
@@ -403,20 +404,7 @@ class ImageDetIter(ImageIter):
     Raises what `mx.image.ImageIter` raises.
 
     Args:
-        batch_size: as in `mx.image.ImageIter`.
-        data_shape: as in `mx.image.ImageIter`.
-        path_imgrec: as in `mx.image.ImageIter`.
-        path_imglist: as in `mx.image.ImageIter`.
-        path_root: as in `mx.image.ImageIter`.
-        path_imgidx: as in `mx.image.ImageIter`.
-        shuffle: as in `mx.image.ImageIter`.
-        part_index: as in `mx.image.ImageIter`.
-        num_parts: as in `mx.image.ImageIter`.
         aug_list: augmenters of images and boxes; None for those of `mx.image.CreateDetAugmenter(data_shape, **kwargs)`.
-        imglist: as in `mx.image.ImageIter`.
-        data_name: as in `mx.image.ImageIter`.
-        label_name: as in `mx.image.ImageIter`.
-        last_batch_handle: as in `mx.image.ImageIter`.
         kwargs: arguments of `mx.image.CreateDetAugmenter`.
     """
 
@@ -510,21 +498,10 @@ class ImageDetIter(ImageIter):
             return None
         return data, boxes
 
-    def _batchify(self, batch_data: np.ndarray, batch_label: np.ndarray, start: int = 0) -> int:
-        count = start
-        try:
-            while count < self.batch_size:
-                sample = self._sample(*self.next_sample())
-                if sample is not None:
-                    data, boxes = sample
-                    batch_data[count] = np.asarray(self.postprocess_data(data))
-                    batch_label[count] = -1
-                    batch_label[count, : len(boxes)] = boxes
-                    count += 1
-        except StopIteration:
-            if not count:
-                raise
-        return count
+    def _put(self, data: Any, label: Any, batch_data: np.ndarray, batch_label: np.ndarray, number: int) -> None:
+        batch_data[number] = np.asarray(self.postprocess_data(data))
+        batch_label[number] = -1
+        batch_label[number, : len(label)] = label
 
     def augmentation_transform(self, data: Any, label: Any = None) -> Any:
         """Return the image and its boxes after all augmenters."""

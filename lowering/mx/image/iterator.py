@@ -196,19 +196,24 @@ class ImageIter(DataIter):
         count = start
         try:
             while count < self.batch_size:
-                label, encoded = self.next_sample()
-                data = self.imdecode(encoded)
-                try:
-                    self.check_valid_image([data])
-                except RuntimeError as error:
-                    logging.debug("Invalid image, skipping:  %s", error)
-                    continue
-                self._put(self.augmentation_transform(data), label, batch_data, batch_label, count)
-                count += 1
+                sample = self._sample(*self.next_sample())
+                if sample is not None:
+                    self._put(*sample, batch_data, batch_label, count)
+                    count += 1
         except StopIteration:
             if not count:
                 raise
         return count
+
+    def _sample(self, label: Any, encoded: bytes) -> tuple[Any, Any] | None:
+        """Return an image after all augmenters and its label; None for what is no image."""
+        data = self.imdecode(encoded)
+        try:
+            self.check_valid_image([data])
+        except RuntimeError as error:
+            logging.debug("Invalid image, skipping:  %s", error)
+            return None
+        return self.augmentation_transform(data), label
 
     def _put(self, data: Any, label: Any, batch_data: np.ndarray, batch_label: np.ndarray, number: int) -> None:
         batch_data[number] = np.asarray(self.postprocess_data(data))

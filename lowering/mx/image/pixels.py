@@ -12,6 +12,7 @@ import numpy as np
 from lowering.messages.counts import check_count, checks_flags
 from lowering.mx.ndarray.array import NDArray, in_current_dialect
 from lowering.mx.ndarray.creation import array
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.errors import CallError, MissingExtraError, ParamError, RecordFormatError
 from symjax_nnvm.io.files import StrPath, read_bounded
 from symjax_nnvm.io.guess import require_file
@@ -82,14 +83,12 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool | int = 1, out: NDArray | Non
     return as_image(swap_red_and_blue(image) if to_rgb and flag else image, out=out)
 
 
+@explained_by(imdecode)
 def imread(filename: StrPath, flag: int = 1, to_rgb: bool | int = True, out: NDArray | None = None) -> NDArray:
     """Return the image in a file, as `imdecode` does; it raises what that raises.
 
     Args:
         filename: the file's path.
-        flag: as in `imdecode`.
-        to_rgb: as in `imdecode`.
-        out: as in `imdecode`.
 
     Raises:
         ModelNotFoundError: there is no such file.

@@ -110,7 +110,7 @@ class PCC(EvalMetric):
             self.k = int(max(chosen.max(), truth.max(), self.k - 1)) + 1
             counts = np.zeros((self.k, self.k))
             np.add.at(counts, (chosen.ravel(), truth.ravel()), 1)
-            self.lcm, self.gcm = (_grown(matrix, self.k) + counts for matrix in (self.lcm, self.gcm))
+            self.lcm, self.gcm = (np.pad(matrix, (0, self.k - len(matrix))) + counts for matrix in (self.lcm, self.gcm))
         self.num_inst += 1
         self.global_num_inst += 1
 
@@ -121,10 +121,6 @@ class PCC(EvalMetric):
     def get_global(self) -> tuple[Any, Any]:
         """Return the name and the value of all batches since `reset`."""
         return self.name, _correlation(self.gcm) if self.global_num_inst else math.nan
-
-
-def _grown(counts: np.ndarray, size: int) -> np.ndarray:
-    return np.pad(counts, (0, size - len(counts)))
 
 
 def _correlation(counts: np.ndarray) -> float:

@@ -14,7 +14,7 @@ from lowering.host.staged import Staged
 from lowering.messages.counts import CountError
 from lowering.mx.metric.metric_base import EvalMetric, MeanOfBatches, alias, arrays, register
 from lowering.mx.metric.two_classes import TwoClasses
-from lowering.mx.shared_arguments import explained_by
+from lowering.mx.shared_arguments import Varied, explained_by
 from lowering.training import metrics
 from lowering.xla.out_of_memory import telling_memory
 from symjax_nnvm.errors import CallError
@@ -193,43 +193,33 @@ class TopKAccuracy(_Summed):
 
 
 @explained_by(EvalMetric)
-@alias("ce")
-class CrossEntropy(_Summed):
-    """The mean of -log(p + eps), where p is the probability of the label.
+class _LogLikelihood(Varied, _Summed):
+    """The mean of -log(p + eps).
 
     Args:
         eps: the number added to probabilities.
     """
 
-    maker = staticmethod(metrics.cross_entropy)
     eps: float
 
     def __init__(
-        self,
-        eps: float = 1e-12,
-        name: str = "cross-entropy",
-        output_names: Sequence[str] | None = None,
-        label_names: Any = None,
+        self, eps: float = 1e-12, name: str = "", output_names: Sequence[str] | None = None, label_names: Any = None
     ):
         super().__init__(name, output_names, label_names, eps=eps)
 
 
-@explained_by(CrossEntropy)
+@alias("ce")
+class CrossEntropy(_LogLikelihood, name="cross-entropy"):
+    """The mean of -log(p + eps), where p is the probability of the label."""
+
+    maker = staticmethod(metrics.cross_entropy)
+
+
 @alias("nll_loss")
-class NegativeLogLikelihood(_Summed):
+class NegativeLogLikelihood(_LogLikelihood, name="nll-loss"):
     """CrossEntropy under another name."""
 
     maker = staticmethod(metrics.nll_loss)
-    eps: float
-
-    def __init__(
-        self,
-        eps: float = 1e-12,
-        name: str = "nll-loss",
-        output_names: Sequence[str] | None = None,
-        label_names: Any = None,
-    ):
-        super().__init__(name, output_names, label_names, eps=eps)
 
 
 @explained_by(EvalMetric)
@@ -258,8 +248,23 @@ class Perplexity(_Summed):
 
 
 @explained_by(EvalMetric)
+class _OfTwoClasses(Varied, _Summed):
+    """A score of class 1 against class 0."""
+
+    average: str
+
+    def __init__(
+        self,
+        name: str = "",
+        output_names: Sequence[str] | None = None,
+        label_names: Any = None,
+        average: str = "macro",
+    ):
+        super().__init__(name, output_names, label_names, average=average)
+
+
 @register
-class F1(_Summed):
+class F1(_OfTwoClasses, name="f1"):
     """F1 of class 1 against class 0.
 
     Args:
@@ -267,16 +272,6 @@ class F1(_Summed):
     """
 
     maker = staticmethod(metrics.f1)
-    average: str
-
-    def __init__(
-        self,
-        name: str = "f1",
-        output_names: Sequence[str] | None = None,
-        label_names: Any = None,
-        average: str = "macro",
-    ):
-        super().__init__(name, output_names, label_names, average=average)
 
     @property
     def metrics(self) -> TwoClasses:
@@ -288,9 +283,8 @@ class F1(_Summed):
         return TwoClasses(*counts)
 
 
-@explained_by(EvalMetric)
 @register
-class MCC(_Summed):
+class MCC(_OfTwoClasses, name="mcc"):
     """Matthews' correlation coefficient of two classes.
 
     Args:
@@ -298,21 +292,11 @@ class MCC(_Summed):
     """
 
     maker = staticmethod(metrics.mcc)
-    average: str
-
-    def __init__(
-        self,
-        name: str = "mcc",
-        output_names: Sequence[str] | None = None,
-        label_names: Any = None,
-        average: str = "macro",
-    ):
-        super().__init__(name, output_names, label_names, average=average)
 
 
 @explained_by(EvalMetric)
 @register
-class Loss(_Summed):
+class Loss(Varied, _Summed):
     """The mean of all output elements, for networks whose outputs are losses."""
 
     maker = staticmethod(metrics.loss)
@@ -326,59 +310,45 @@ class Loss(_Summed):
 
 
 @register
-class Torch(Loss):
+class Torch(Loss, name="torch"):
     """`Loss` under another name: MXNet's, for networks that Torch's criteria end."""
-
-    def __init__(self, name: str = "torch", output_names: Sequence[str] | None = None, label_names: Any = None):
-        super().__init__(name, output_names, label_names)
 
 
 @register
-class Caffe(Loss):
+class Caffe(Loss, name="caffe"):
     """`Loss` under another name: MXNet's, for networks that Caffe's layers end."""
 
-    def __init__(self, name: str = "caffe", output_names: Sequence[str] | None = None, label_names: Any = None):
-        super().__init__(name, output_names, label_names)
 
-
-class _MeanError(MeanOfBatches):
+@explained_by(EvalMetric)
+class _MeanError(Varied, MeanOfBatches):
     """A mean error of the library, of one pair at a time."""
 
     maker: ClassVar[Any]
+
+    def __init__(self, name: str = "", output_names: Sequence[str] | None = None, label_names: Any = None):
+        super().__init__(name, output_names, label_names)
 
     def _value(self, label: Any, pred: Any) -> float:
         metric, update = _compiled(type(self).maker)
         return metric.result(update(metric.init(), [label], [pred]))
 
 
-@explained_by(EvalMetric)
 @register
-class MAE(_MeanError):
+class MAE(_MeanError, name="mae"):
     """The mean over batches of the mean of |label - output|."""
 
     maker = staticmethod(metrics.mae)
 
-    def __init__(self, name: str = "mae", output_names: Sequence[str] | None = None, label_names: Any = None):
-        super().__init__(name, output_names, label_names)
 
-
-@explained_by(EvalMetric)
 @register
-class MSE(_MeanError):
+class MSE(_MeanError, name="mse"):
     """The mean over batches of the mean of (label - output)²."""
 
     maker = staticmethod(metrics.mse)
 
-    def __init__(self, name: str = "mse", output_names: Sequence[str] | None = None, label_names: Any = None):
-        super().__init__(name, output_names, label_names)
 
-
-@explained_by(EvalMetric)
 @register
-class RMSE(_MeanError):
+class RMSE(_MeanError, name="rmse"):
     """The mean over batches of √mean (label - output)²."""
 
     maker = staticmethod(metrics.rmse)
-
-    def __init__(self, name: str = "rmse", output_names: Sequence[str] | None = None, label_names: Any = None):
-        super().__init__(name, output_names, label_names)

@@ -334,12 +334,8 @@ class BaseModule:
                 )
                 for name, value in params:
                     self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
-            self._end_epoch(train_data)
+            train_data.reset()
         self._fitting = {}
-
-    def _end_epoch(self, train_data: DataIter) -> None:
-        """Reset an iterator for the next epoch."""
-        train_data.reset()
 
     def _epoch(
         self, epoch: int, train_data: DataIter, eval_metric: Any, callback: Callbacks, monitor: Any, row_ids: Any

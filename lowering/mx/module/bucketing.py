@@ -58,7 +58,7 @@ class BucketingModule(BaseModule):
                 "BucketingModule needs a default_bucket_key",
                 fix="Pass the key of the longest bucket: default_bucket_key=60.",
             )
-        self._sym_gen, self._default = sym_gen, default_bucket_key
+        self._sym_gen, self._default_bucket_key = sym_gen, default_bucket_key
         self._options = {
             "logger": logger,
             "context": context,
@@ -69,6 +69,9 @@ class BucketingModule(BaseModule):
             "compression_params": compression_params,
         }
         self._main = self._make_module(default_bucket_key)
+        self._fixed_param_names, self._state_names = self._main._fixed_param_names, self._main._state_names
+        self._group2ctxs, self._compression_params = group2ctxs, compression_params
+        self._work_load_list = work_load_list
         self._current = self._main
         self._others: Recent[Any, Module] = Recent(KEPT)  # of other keys
         self._keys: dict[Any, None] = {default_bucket_key: None}
@@ -87,7 +90,7 @@ class BucketingModule(BaseModule):
 
     def _module(self, key: Any) -> Module:
         """Return the module of a key, made when it is first used; the default one and those used last are kept."""
-        if key == self._default:
+        if key == self._default_bucket_key:
             return self._main
         module = self._others.get(key)
         if module is None:
@@ -100,11 +103,7 @@ class BucketingModule(BaseModule):
     @property
     def _buckets(self) -> dict[Any, Module]:
         """Return the modules by key; none before `bind`."""
-        return {self._default: self._main, **dict(self._others.items())} if self.binded else {}
-
-    @property
-    def _default_bucket_key(self) -> Any:
-        return self._default
+        return {self._default_bucket_key: self._main, **dict(self._others.items())} if self.binded else {}
 
     @property
     def _curr_module(self) -> Module | None:
@@ -119,26 +118,6 @@ class BucketingModule(BaseModule):
     def _context(self) -> Any:
         """Return where it runs, as it was given; the current context where nothing was."""
         return as_context(None) if self._options["context"] is None else self._options["context"]
-
-    @property
-    def _fixed_param_names(self) -> list[str]:
-        return list(self._options["fixed_param_names"] or ())
-
-    @property
-    def _state_names(self) -> list[str]:
-        return list(self._options["state_names"] or ())
-
-    @property
-    def _group2ctxs(self) -> Any:
-        return self._options["group2ctxs"]
-
-    @property
-    def _compression_params(self) -> Any:
-        return self._options["compression_params"]
-
-    @property
-    def _work_load_list(self) -> Any:
-        return self._options["work_load_list"]
 
     @property
     def _grad_req(self) -> Any:
@@ -201,7 +180,7 @@ class BucketingModule(BaseModule):
             symbol, *names = generate(key)
             return convert(symbol), *names
 
-        module = BucketingModule(sym_gen, self._default, **self._options)
+        module = BucketingModule(sym_gen, self._default_bucket_key, **self._options)
         if self.params_initialized:
             module._main.take_params(*self.get_params())
             module.params_initialized = True

@@ -32,7 +32,7 @@ class DataParallelExecutorGroup:
         return executors_of(self._module._bound)
 
     symbol = _of_module("symbol", "The network.")
-    contexts = _of_module("_contexts", "The contexts that the module runs on.")
+    contexts = _of_module("_context", "The contexts that the module runs on.")
     param_names = _of_module("_param_names", "The parameters.")
     fixed_param_names = _of_module("_fixed_param_names", "The names of the parameters that are not updated.")
     state_names = _of_module("_state_names", "The states that callers set.")
@@ -41,6 +41,7 @@ class DataParallelExecutorGroup:
     output_names = _of_module("output_names", "The names of the outputs.")
     data_shapes = _of_module("data_shapes", "The shapes of the data that were bound.")
     label_shapes = _of_module("label_shapes", "The shapes of the labels that were bound.")
+    workload = _of_module("_work_load_list", "The share of each context.")
     logger = _of_module("logger", "The logger of the module.")
     for_training = _of_module("for_training", "Whether gradients are computed.")
     inputs_need_grad = _of_module("inputs_need_grad", "Whether gradients of the data are computed.")
@@ -70,11 +71,6 @@ class DataParallelExecutorGroup:
     def grad_req(self) -> dict[str, str]:
         """What is done with the gradient of each argument: "null", "write" or "add"."""
         return self._module._requests()
-
-    @property
-    def workload(self) -> list[Any]:
-        """Return the share of each context."""
-        return self._module._work_load_list
 
     @property
     def group2ctxs(self) -> list[dict[str, Any] | None]:

@@ -292,13 +292,12 @@ class FeedForward:
 
     # -- files -------------------------------------------------------------------------------------------------------
 
+    @explained_by(save_checkpoint)
     def save(self, prefix: str, epoch: int | None = None, remove_amp_cast: bool = True) -> None:
         """Write a checkpoint.
 
         Args:
-            prefix: the part of the path before `-symbol.json`.
             epoch: the number of the epoch; None for `num_epoch`.
-            remove_amp_cast: leave out the casts of AMP.
 
         Raises:
             OSError: a file cannot be written.
@@ -308,12 +307,11 @@ class FeedForward:
         save_checkpoint(prefix, number, self.symbol, self.arg_params or {}, self.aux_params or {}, remove_amp_cast)
 
     @staticmethod
+    @explained_by(save_checkpoint)
     def load(prefix: str, epoch: int, ctx: ContextsLike = None, **kwargs: Any) -> FeedForward:
         """Return the model of a checkpoint; it raises what `load_checkpoint` raises.
 
         Args:
-            prefix: the part of the path before `-symbol.json`.
-            epoch: the number of the epoch.
             ctx: a context or a list of them.
             kwargs: further arguments of the class.
         """

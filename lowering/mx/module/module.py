@@ -85,12 +85,13 @@ class Module(BaseModule):
     ):
         super().__init__(logger)
         self._symbol: Symbol = as_symbol(require_symbol(symbol, "mx.mod.Module"))
-        self._contexts = as_contexts(context)
-        self._work_load_list: list[Any] = as_shares(work_load_list, self._contexts)
+        self._context = as_contexts(context)
+        self._work_load_list: list[Any] = as_shares(work_load_list, self._context)
         self._group2ctxs, self._compression_params = group2ctxs, compression_params
         self._data_names, self._label_names = as_names(data_names, "data_names"), as_names(label_names, "label_names")
         self._state_names = as_names(state_names, "state_names")
         self._fixed_param_names = as_names(fixed_param_names, "fixed_param_names")
+        self._output_names, self._aux_names = self._symbol.list_outputs(), self._symbol.list_auxiliary_states()
         arguments = self._symbol.list_arguments()
         for what, names, needed in (
             ("data", self._data_names, True),
@@ -138,7 +139,7 @@ class Module(BaseModule):
     @property
     def output_names(self) -> list[str]:
         """Return the names of the outputs."""
-        return self._symbol.list_outputs()
+        return self._output_names
 
     @property
     def data_shapes(self) -> list[DataDesc]:
@@ -171,20 +172,6 @@ class Module(BaseModule):
         bound = self._bound
         executors = bound.executors if isinstance(bound, ExecutorGroup) else [bound]
         return self._symbol, [way for executor in executors for way in executor.__explained__()[1]]
-
-    @property
-    def _context(self) -> list[Context]:
-        """Return where it runs."""
-        return self._contexts
-
-    @property
-    def _output_names(self) -> list[str]:
-        return self.output_names
-
-    @property
-    def _aux_names(self) -> list[str]:
-        """Return the names of the states."""
-        return self._symbol.list_auxiliary_states()
 
     @property
     def _arg_params(self) -> Params | None:
@@ -306,10 +293,10 @@ class Module(BaseModule):
                 **shapes,
             )
 
-        if len(self._contexts) > 1:
+        if len(self._context) > 1:
             loads, states = self._work_load_list, self._state_names
-            return ExecutorGroup.bound(self._contexts, described, loads, states, shared, bind)
-        return bind(self._contexts[0], shared, {desc.name: desc.shape for desc in described})
+            return ExecutorGroup.bound(self._context, described, loads, states, shared, bind)
+        return bind(self._context[0], shared, {desc.name: desc.shape for desc in described})
 
     def _described(
         self, data: Sequence[Any], label: Sequence[Any] | None
@@ -352,12 +339,9 @@ class Module(BaseModule):
     def _shapes_key(described: Sequence[DataDesc]) -> tuple[Any, ...]:
         return tuple(sorted((desc.name, desc.shape) for desc in described))
 
+    @explained_by(bind)
     def reshape(self, data_shapes: Sequence[Any], label_shapes: Sequence[Any] | None = None) -> None:
         """Bind for other shapes; parameters stay. What is bound is kept for the 128 combinations used last.
-
-        Args:
-            data_shapes: (name, shape) pairs, or an iterator's `provide_data`.
-            label_shapes: (name, shape) pairs of the labels, or an iterator's `provide_label`.
 
         Raises:
             BindError: parameters or states do not fit the shapes.
@@ -657,7 +641,7 @@ class Module(BaseModule):
         )
         self._numbers = self._optimizer.numbers_of(self._param_names)
         self._updater = optimizers.get_updater(self._optimizer)
-        self._kvstore = store if len(self._contexts) > 1 else None
+        self._kvstore = store if len(self._context) > 1 else None
         self._update_on_kvstore = self._kvstore is not None
         if isinstance(self._kvstore, KVStore):
             self._kvstore.set_updater(self._updater)
@@ -712,6 +696,7 @@ class Module(BaseModule):
 
     @staticmethod
     @checks_flags
+    @explained_by(checkpoints.save_checkpoint)
     def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
         """Return a module of a checkpoint; bind it before it runs.
 

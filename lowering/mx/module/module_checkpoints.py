@@ -11,6 +11,7 @@ import numpy as np
 from lowering.messages.counts import checks_flags
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.saved_arrays import as_ndarray
+from lowering.mx.shared_arguments import explained_by
 from lowering.mx.symbol.runnable import Symbol, as_symbol
 from symjax_nnvm.mxnet import checkpoint
 from symjax_nnvm.surgery.amp_casts import without_amp_casts
@@ -68,25 +69,22 @@ def save_checkpoint(
     logging.info('Saved checkpoint to "%s-%04d.params"', prefix, epoch)
 
 
+@explained_by(save_checkpoint)
 def load_checkpoint(prefix: str, epoch: int) -> tuple[Symbol, Params, Params]:
     """Return the symbol, the arguments and the auxiliary states of a checkpoint of any version of MXNet.
 
     Raises what `symjax_nnvm.load_checkpoint` raises.
-
-    Args:
-        prefix: the part of the path before `-symbol.json`.
-        epoch: the number of the epoch.
     """
     symbol, args, aux = checkpoint.load_checkpoint(prefix, epoch)
     return as_symbol(symbol), _ndarrays(args), _ndarrays(aux)
 
 
+@explained_by(save_checkpoint)
 def load_params(prefix: str, epoch: int) -> tuple[Params, Params]:
     """Return the arguments and the auxiliary states of a checkpoint.
 
     Args:
         prefix: the part of the path before `-0001.params`.
-        epoch: the number of the epoch.
     """
     args, aux = checkpoint.load_params(prefix, epoch)
     return _ndarrays(args), _ndarrays(aux)

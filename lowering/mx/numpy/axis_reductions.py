@@ -35,24 +35,19 @@ def prod(
     return op("_np_prod", a, axis=axis, dtype=dtype, keepdims=keepdims, out=out)
 
 
-def max(op: Operators, a: Any, axis: AxisLike = None, keepdims: bool = False, out: Any = None) -> Any:
-    """The largest element over axes."""
-    return op("_np_max", a, axis=axis, keepdims=keepdims, out=out)
+def _reduction(name: str, doc: str) -> Callable[..., Any]:
+
+    def function(op: Operators, a: Any, axis: AxisLike = None, keepdims: bool = False, out: Any = None) -> Any:
+        return op(f"_np_{name}", a, axis=axis, keepdims=keepdims, out=out)
+
+    function.__name__, function.__doc__ = name, doc
+    return function
 
 
-def min(op: Operators, a: Any, axis: AxisLike = None, keepdims: bool = False, out: Any = None) -> Any:
-    """The smallest element over axes."""
-    return op("_np_min", a, axis=axis, keepdims=keepdims, out=out)
-
-
-def all(op: Operators, a: Any, axis: AxisLike = None, keepdims: bool = False, out: Any = None) -> Any:
-    """Whether all elements over axes are not zero."""
-    return op("_np_all", a, axis=axis, keepdims=keepdims, out=out)
-
-
-def any(op: Operators, a: Any, axis: AxisLike = None, keepdims: bool = False, out: Any = None) -> Any:
-    """Whether some element over axes is not zero."""
-    return op("_np_any", a, axis=axis, keepdims=keepdims, out=out)
+max = _reduction("max", "The largest element over axes.")
+min = _reduction("min", "The smallest element over axes.")
+all = _reduction("all", "Whether all elements over axes are not zero.")
+any = _reduction("any", "Whether some element over axes is not zero.")
 
 
 def mean(
@@ -62,30 +57,25 @@ def mean(
     return op("_npi_mean", a, axis=axis, dtype=dtype, keepdims=keepdims, out=out)
 
 
-def std(
-    op: Operators,
-    a: Any,
-    axis: AxisLike = None,
-    dtype: DType = None,
-    out: Any = None,
-    ddof: int = 0,
-    keepdims: bool = False,
-) -> Any:
-    """The standard deviation over axes."""
-    return op("_npi_std", a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims, out=out)
+def _spread(name: str, doc: str) -> Callable[..., Any]:
+
+    def function(
+        op: Operators,
+        a: Any,
+        axis: AxisLike = None,
+        dtype: DType = None,
+        out: Any = None,
+        ddof: int = 0,
+        keepdims: bool = False,
+    ) -> Any:
+        return op(f"_npi_{name}", a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims, out=out)
+
+    function.__name__, function.__doc__ = name, doc
+    return function
 
 
-def var(
-    op: Operators,
-    a: Any,
-    axis: AxisLike = None,
-    dtype: DType = None,
-    out: Any = None,
-    ddof: int = 0,
-    keepdims: bool = False,
-) -> Any:
-    """The variance over axes."""
-    return op("_npi_var", a, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims, out=out)
+std = _spread("std", "The standard deviation over axes.")
+var = _spread("var", "The variance over axes.")
 
 
 def average(

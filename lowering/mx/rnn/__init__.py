@@ -63,11 +63,11 @@ def load_rnn_checkpoint(cells: Any, prefix: str, epoch: int) -> tuple[Symbol, Pa
     return symbol, args, aux
 
 
+@explained_by(save_rnn_checkpoint)
 def do_rnn_checkpoint(cells: Any, prefix: str, period: int = 1) -> Callable[..., None]:
     """Return a callback that calls `save_rnn_checkpoint` at the end of every `period` epochs.
 
     Args:
-        cells: a cell or several.
         prefix: the part of the path before `-symbol.json`.
         period: the number of epochs between two checkpoints.
     """

@@ -68,13 +68,9 @@ class Sequential(_InARow, Block):
             x = block(x)
         return x
 
+    @explained_by(Block.hybridize)
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
-        """Run each hybrid block as one program; it warns where all are hybrid.
-
-        Args:
-            active: False runs them operator by operator again.
-            kwargs: as in `HybridBlock.hybridize`.
-        """
+        """Run each hybrid block as one program; it warns where all are hybrid."""
         if self._children and all(isinstance(child, HybridBlock) for child in self._children.values()):
             warnings.warn(
                 f"All children of this Sequential layer '{self.prefix}' are HybridBlocks. Consider using "

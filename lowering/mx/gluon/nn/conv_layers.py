@@ -5,6 +5,7 @@ Pooling is here, too, under MXNet's name of its module.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lowering.messages.counts import check_count, checks_flags
@@ -102,18 +103,20 @@ class _Conv(Ranked):
         return out if self.act is None else self.act(out)
 
     def __repr__(self) -> str:
-        facts, rank, shape = self._kwargs, len(self._kwargs["kernel"]), self.weight.shape
-        text = f"{type(self).__name__}({shape[1] or None} -> {shape[0]}, kernel_size={facts['kernel']}"
-        text += f", stride={facts['stride']}"
-        if facts["pad"] != (0,) * rank:
-            text += f", padding={facts['pad']}"
-        if facts["dilate"] != (1,) * rank:
-            text += f", dilation={facts['dilate']}"
-        if facts["num_group"] != 1:
-            text += f", groups={facts['num_group']}"
-        if self.bias is None:
-            text += ", bias=False"
-        return f"{text}, {self.act})" if self.act else f"{text})"
+        return convolution_text(self, self.weight.shape, self._kwargs)
+
+
+def convolution_text(layer: Any, weight_shape: Sequence[int], params: Mapping[str, Any]) -> str:
+    """What a convolution is printed as. params: those of its operator."""
+    filters, inputs, *_ = weight_shape
+    rank = len(params["kernel"])
+    text = f"{type(layer).__name__}({inputs or None} -> {filters}, kernel_size={params['kernel']}"
+    text += f", stride={params['stride']}"
+    text += f", padding={params['pad']}" if params["pad"] != (0,) * rank else ""
+    text += f", dilation={params['dilate']}" if params["dilate"] != (1,) * rank else ""
+    text += f", groups={params['num_group']}" if params["num_group"] != 1 else ""
+    text += ", bias=False" if params["no_bias"] else ""
+    return text + (f", {layer.act})" if layer.act else ")")
 
 
 class _Convolution(_Conv):

@@ -8,6 +8,7 @@ from lowering.mx.accepted_types import InitializerLike
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.nn import Activation
+from lowering.mx.gluon.nn.conv_layers import convolution_text
 from lowering.mx.gluon.tensor import Tensor
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
@@ -113,15 +114,7 @@ class DeformableConvolution(HybridBlock):
         return self._hint
 
     def __repr__(self) -> str:
-        values = self._kwargs_deformable_conv
-        filters, inputs = self.deformable_conv_weight.shape[:2]
-        mapping = f"{inputs if inputs else None} -> {filters}"
-        text = f"{type(self).__name__}({mapping}, kernel_size={values['kernel']}, stride={values['stride']}"
-        text += f", padding={values['pad']}" if values["pad"] != (0, 0) else ""
-        text += f", dilation={values['dilate']}" if values["dilate"] != (1, 1) else ""
-        text += f", groups={values['num_group']}" if values["num_group"] != 1 else ""
-        text += ", bias=False" if self.deformable_conv_bias is None else ""
-        return text + (f", {self.act})" if self.act else ")")
+        return convolution_text(self, self.deformable_conv_weight.shape, self._kwargs_deformable_conv)
 
 
 class ModulatedDeformableConvolution(DeformableConvolution):

@@ -207,13 +207,9 @@ class RandomResizedCrop(_Crop):
         super().__init__(size, scale, ratio, interpolation)
 
 
+@explained_by(RandomResizedCrop)
 class CenterCrop(_Crop):
-    """The middle of an image, enlarged where the image is smaller than `size`, as by `mx.image.center_crop`.
-
-    Args:
-        size: (width, height) of the result, or a number for both.
-        interpolation: the method of resizing, as in `mx.image.resize_short`.
-    """
+    """The middle of an image, enlarged where the image is smaller than `size`, as by `mx.image.center_crop`."""
 
     _function = staticmethod(image.center_crop)
 
