@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -110,19 +110,21 @@ def pairs(result: tuple[Any, Any]) -> list[tuple[str, float]]:
 
 # -- by name ---------------------------------------------------------------------------------------------------------
 
+C = TypeVar("C", bound=type)
+
 REGISTRY: dict[str, Callable[..., EvalMetric]] = {}
 
 
-def register(cls: Any) -> Any:
+def register(cls: C) -> C:
     """Register a metric by its class name, in any case; a decorator."""
     REGISTRY[cls.__name__.lower()] = cls
     return cls
 
 
-def alias(*names: str) -> Callable[[Any], Any]:
+def alias(*names: str) -> Callable[[C], C]:
     """Register a metric by further names; a decorator."""
 
-    def decorate(cls: Any) -> Any:
+    def decorate(cls: C) -> C:
         REGISTRY.update((name.lower(), cls) for name in names)
         return register(cls)
 
