@@ -126,7 +126,7 @@ def test_our_table_says_where_it_was_measured_and_names_what_can_compute():
     (path,) = ROOT.glob("algorithms_*.json")
     table = read_table(path)
     assert path.name == f"algorithms_{table.platform}.json"
-    assert set(table.about) == {"machine", "jaxlib", "options", "lanes"}
+    assert set(table.about) == {"machine", "jaxlib", "options", "lanes", "winograd"}
     assert {row.direction for row in table.rows} == set(get_args(Direction))
     unknown = [
         (name, row)
