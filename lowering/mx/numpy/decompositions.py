@@ -60,14 +60,19 @@ def svd(op: Operators, a: Any) -> Any:
     return tuple(op("_npi_svd", a))
 
 
-def cholesky(op: Operators, a: Any) -> Any:
-    """The lower triangular L with a = L · Lᵀ."""
-    return op("_npi_cholesky", a)
+def _of_matrix(name: str, doc: str) -> Callable[..., Any]:
+
+    def function(op: Operators, a: Any) -> Any:
+        return op(f"_npi_{name}", a)
+
+    function.__name__, function.__doc__ = name, doc
+    return function
 
 
-def inv(op: Operators, a: Any) -> Any:
-    """The inverse."""
-    return op("_npi_inv", a)
+cholesky = _of_matrix("cholesky", "The lower triangular L with a = L · Lᵀ.")
+inv = _of_matrix("inv", "The inverse.")
+det = _of_matrix("det", "The determinant.")
+slogdet = _of_matrix("slogdet", "(sign, logarithm of the absolute value) of the determinant.")
 
 
 def pinv(op: Operators, a: Any, rcond: Any = 1e-15, hermitian: bool = False) -> Any:
@@ -77,16 +82,6 @@ def pinv(op: Operators, a: Any, rcond: Any = 1e-15, hermitian: bool = False) -> 
     if is_number(rcond):
         return op("_npi_pinv_scalar_rcond", a, rcond=rcond, hermitian=hermitian)
     return op("_npi_pinv", a, rcond, hermitian=hermitian)
-
-
-def det(op: Operators, a: Any) -> Any:
-    """The determinant."""
-    return op("_npi_det", a)
-
-
-def slogdet(op: Operators, a: Any) -> Any:
-    """(sign, logarithm of the absolute value) of the determinant."""
-    return op("_npi_slogdet", a)
 
 
 def solve(op: Operators, a: Any, b: Any) -> Any:

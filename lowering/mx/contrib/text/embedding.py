@@ -18,6 +18,7 @@ from lowering.mx import registry
 from lowering.mx.base import data_dir
 from lowering.mx.contrib.text.vocab import UNKNOWN, Vocabulary
 from lowering.mx.ndarray import NDArray
+from lowering.mx.shared_arguments import Varied
 from symjax_nnvm.errors import FileError, ParamsFormatError, SymbolValueError, UnknownArrayError, listed
 from symjax_nnvm.io.files import bounded_lines, open_regular, path_text
 
@@ -184,12 +185,12 @@ def get_pretrained_file_names(embedding_name: str | None = None) -> Any:
     return files[embedding_name]
 
 
-class _OfFile(_TokenEmbedding):
+class _OfFile(Varied, _TokenEmbedding):
     """Holds vectors of a named file in embedding_root, by default `$MXNET_HOME/embeddings`."""
 
     def __init__(
         self,
-        pretrained_file_name: str,
+        pretrained_file_name: str = "",
         embedding_root: str | None = None,
         init_unknown_vec: Callable[..., Any] = nd.zeros,
         vocabulary: Vocabulary | None = None,
@@ -208,7 +209,7 @@ class _OfFile(_TokenEmbedding):
 
 
 @register
-class GloVe(_OfFile):
+class GloVe(_OfFile, pretrained_file_name="glove.840B.300d.txt"):
     """GloVe's vectors (Pennington, Socher, Manning 2014), of a file in `embeddings/glove`. Raises FileError."""
 
     pretrained_file_name_sha1: ClassVar[Mapping[str, str]] = dict.fromkeys(
@@ -221,9 +222,6 @@ class GloVe(_OfFile):
         "",
     )
 
-    def __init__(self, pretrained_file_name: str = "glove.840B.300d.txt", *args: Any, **kwargs: Any):
-        super().__init__(pretrained_file_name, *args, **kwargs)
-
 
 class _AnyName(dict[str, str]):
     """fastText has some 300 files, named like `wiki.{language}.vec`: any such name is accepted."""
@@ -233,15 +231,12 @@ class _AnyName(dict[str, str]):
 
 
 @register
-class FastText(_OfFile):
+class FastText(_OfFile, pretrained_file_name="wiki.simple.vec"):
     """fastText's vectors (Bojanowski et al. 2016), of a file in `embeddings/fasttext`. Raises FileError."""
 
     pretrained_file_name_sha1: ClassVar[Mapping[str, str]] = _AnyName(
         dict.fromkeys(("crawl-300d-2M.vec", "wiki.en.vec", "wiki.simple.vec"), "")
     )
-
-    def __init__(self, pretrained_file_name: str = "wiki.simple.vec", *args: Any, **kwargs: Any):
-        super().__init__(pretrained_file_name, *args, **kwargs)
 
 
 class CustomEmbedding(_TokenEmbedding):

@@ -13,13 +13,9 @@ from symjax_nnvm.io.files import StrPath
 __all__ = ["AlexNet", "alexnet"]
 
 
+@explained_by(Network)
 class AlexNet(Network):
-    """AlexNet: images (n, 3, 224, 224) → (n, classes).
-
-    Args:
-        classes: the number of classes.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """AlexNet: images (n, 3, 224, 224) → (n, classes)."""
 
     def __init__(self, classes: int = 1000, **kwargs: Any):
         super().__init__(**kwargs)

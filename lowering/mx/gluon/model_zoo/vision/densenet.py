@@ -8,6 +8,7 @@ from lowering.mx.accepted_types import ContextLike
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.contrib.nn import HybridConcurrent, Identity
 from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network, sequence, variant
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.io.files import StrPath
 
 __all__ = ["DenseNet", "densenet121", "densenet161", "densenet169", "densenet201"]
@@ -35,6 +36,7 @@ def _dense_layer(growth_rate: int, bn_size: int, dropout: float) -> HybridConcur
     return both
 
 
+@explained_by(Network)
 class DenseNet(Network):
     """DenseNet: images (n, 3, 224, 224) → (n, classes).
 
@@ -44,8 +46,6 @@ class DenseNet(Network):
         block_config: the numbers of layers of the blocks.
         bn_size: the channels before a layer's 3x3 convolution, as a multiple of `growth_rate`.
         dropout: the probability of dropping an element after each layer.
-        classes: the number of classes.
-        kwargs: `prefix` and `params` of the block.
     """
 
     def __init__(

@@ -75,13 +75,9 @@ def _branch(parts: tuple[Part, ...]) -> nn.HybridSequential:
     return sequence(*(pools[part]() if isinstance(part, str) else _convolution(*part) for part in parts))
 
 
+@explained_by(Network)
 class Inception3(Network):
-    """Inception v3: images (n, 3, 299, 299) → (n, classes).
-
-    Args:
-        classes: the number of classes.
-        kwargs: `prefix` and `params` of the block.
-    """
+    """Inception v3: images (n, 3, 299, 299) → (n, classes)."""
 
     def __init__(self, classes: int = 1000, **kwargs: Any):
         super().__init__(**kwargs)

@@ -59,13 +59,12 @@ class LinearBottleneck(HybridBlock):
         return F.elemwise_add(out, x) if self.use_shortcut else out
 
 
+@explained_by(Network)
 class MobileNet(Network):
     """MobileNet: images (n, 3, 224, 224) → (n, classes).
 
     Args:
         multiplier: the factor of all numbers of channels.
-        classes: the number of classes.
-        kwargs: `prefix` and `params` of the block.
     """
 
     def __init__(self, multiplier: float = 1.0, classes: int = 1000, **kwargs: Any):
@@ -83,13 +82,12 @@ class MobileNet(Network):
             self.output = nn.Dense(classes)
 
 
+@explained_by(Network)
 class MobileNetV2(Network):
     """MobileNet v2: images (n, 3, 224, 224) → (n, classes).
 
     Args:
         multiplier: the factor of numbers of channels; for the last one only where it is above 1.
-        classes: the number of classes.
-        kwargs: `prefix` and `params` of the block.
     """
 
     def __init__(self, multiplier: float = 1.0, classes: int = 1000, **kwargs: Any):

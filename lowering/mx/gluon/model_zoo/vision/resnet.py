@@ -169,6 +169,7 @@ class _ResNet(Network):
         return [nn.GlobalAvgPool2D()]
 
 
+@explained_by(Network)
 class ResNetV1(_ResNet):
     """ResNet of version 1: images (n, 3, 224, 224) → (n, classes).
 
@@ -176,9 +177,7 @@ class ResNetV1(_ResNet):
         block: the class of the blocks.
         layers: the number of blocks of each stage.
         channels: the number of channels of the first convolution, then of each stage.
-        classes: the number of classes.
         thumbnail: begin with one convolution 3x3, for images of 32 pixels.
-        kwargs: `prefix` and `params` of the block.
     """
 
 

@@ -22,7 +22,12 @@ def sequence(*layers: Any) -> HybridSequential:
 
 
 class Network(HybridBlock):
-    """Images (n, c, h, w) → `features` → `output` (n, classes)."""
+    """Images (n, c, h, w) → `features` → `output` (n, classes).
+
+    Args:
+        classes: the number of classes.
+        kwargs: `prefix` and `params` of the block.
+    """
 
     features: HybridSequential
     output: Any

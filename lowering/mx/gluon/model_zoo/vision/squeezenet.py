@@ -8,6 +8,7 @@ from lowering.mx.accepted_types import ContextLike
 from lowering.mx.gluon import nn
 from lowering.mx.gluon.contrib.nn import HybridConcurrent
 from lowering.mx.gluon.model_zoo.vision.shared_layers import Network, make_network, sequence, variant
+from lowering.mx.shared_arguments import explained_by
 from symjax_nnvm.io.files import StrPath
 
 __all__ = ["SqueezeNet", "squeezenet1_0", "squeezenet1_1"]
@@ -29,13 +30,12 @@ def _fire(squeezed: int) -> nn.HybridSequential:
     return sequence(first, both)
 
 
+@explained_by(Network)
 class SqueezeNet(Network):
     """SqueezeNet: images (n, 3, 224, 224) → (n, classes).
 
     Args:
         version: "1.0" or "1.1".
-        classes: the number of classes.
-        kwargs: `prefix` and `params` of the block.
     """
 
     def __init__(self, version: str, classes: int = 1000, **kwargs: Any):

@@ -23,15 +23,14 @@ vgg_spec = {
 """Layers → (convolutions of each stage, their channels)."""
 
 
+@explained_by(Network)
 class VGG(Network):
     """VGG: images (n, 3, 224, 224) → (n, classes).
 
     Args:
         layers: the number of convolutions of each stage.
         filters: the number of their channels.
-        classes: the number of classes.
         batch_norm: normalise after convolutions.
-        kwargs: `prefix` and `params` of the block.
     """
 
     def __init__(
