@@ -103,7 +103,7 @@ def number_as(number: float, dtype: Any) -> np.ndarray:
     """Return a number in the dtype of the array that it is combined with, as in C.
 
     Raises TooWideError for a whole number that int32 does not hold where 64 bits are off; OverflowError or ValueError
-    for infinity and NaN in the place of an integer.
+    for infinity and NaN in place of an integer.
     """
     dtype = np.dtype(dtype)
     if dtype.kind in "iu":

@@ -109,7 +109,7 @@ class SymbolTypeError(NNVMError, TypeError):
 
 
 class NotASymbolError(SymbolTypeError):
-    """A value in the place of a symbol.
+    """A value in place of a symbol.
 
     Attributes:
         argument: the place, in words.
@@ -255,7 +255,7 @@ class CallError(NNVMError, TypeError):
 
 
 class PathError(SymbolTypeError, CallError):
-    """A value in the place of a path: None, a number, a list, bytes."""
+    """A value in place of a path: None, a number, a list, bytes."""
 
 
 class TrainingError(NNVMError, ValueError):

@@ -268,7 +268,7 @@ class Model:
     ) -> list[Path]:
         """Write the network and its arrays to files, all of them or none; existing files are replaced whole.
 
-        A model without arrays writes the symbol's file alone.
+        A model without arrays writes only the symbol's file.
 
         Args:
             path: a name that ends in `.safetensors`, with `-symbol.json` beside it; any other name is the prefix of
@@ -294,7 +294,8 @@ class Model:
 
 
 def _lowering(part: str = "") -> Any:
-    """Return the other package, or a part of it: it is built on this one, which imports it here alone, by its name."""
+    """Return the package `lowering`, or a module of it. It is built on this package, which imports it only here, by
+    name."""
     return importlib.import_module("lowering" + (f".{part}" if part else ""))
 
 

@@ -73,7 +73,7 @@ __all__ = [
 ]
 
 ANY = "any"
-"""A program for several kinds of platform: without what one of them alone gains by."""
+"""A program for several kinds of platform: without what only one of them gains from."""
 
 PLAIN = "plain"
 """A program that is read: its operations are those that a person would write, not those that are fast somewhere."""

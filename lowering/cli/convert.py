@@ -2,7 +2,7 @@
 
 OUT decides the format: `.onnx` is for inference elsewhere, its parameters inside; `.stablehlo` is what
 jax.export.deserialize reads, `.mlir` is StableHLO as text; `.safetensors` comes with a `-symbol.json`; a name without a
-suffix is the prefix of MXNet's two files; with `--to jax` OUT is a folder, for source code that needs JAX alone, and
+suffix is the prefix of MXNet's two files; with `--to jax` OUT is a folder, for source code that needs only JAX, and
 its weights. The folder of OUT is made where there is none. OUT may be MODEL's own name where it stays a model: its
 files are replaced when the new ones are whole.
 """
@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--this-machine",
         action="store_true",
-        help="StableHLO with --weights: call oneDNN, as fast as a Predictor, but right on machines like this one alone",
+        help="StableHLO with --weights: call oneDNN, as fast as a Predictor, but right only on machines like this one",
     )
     parser.add_argument(
         "--float", action="store_true", help="a model of 8-bit integers, or fused for oneDNN, as the one of floats"

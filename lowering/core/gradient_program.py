@@ -264,7 +264,7 @@ def _grouped(steps: Sequence[Step], program: Program) -> list[Step | Recomputati
 
 
 def _mark(program: Program, nid: int) -> Recomputed | None:
-    """Return the mark of a node that is a copy, or runs in the place of one."""
+    """Return the mark of a node that is a copy, or runs in place of one."""
     source = program.index.nodes[nid].source
     if TSupersedes.get(source.op) and source.control_deps:
         source = source.control_deps[0]

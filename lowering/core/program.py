@@ -222,7 +222,7 @@ class Program:
         return algorithm_of(node, shapes, inputs[0].dtype.name, options.backend) or UNCHOSEN
 
     def stand_in(self, nid: int) -> int:
-        """Return the node that runs in the place of a node; most run themselves."""
+        """Return the node that runs in place of a node; most run themselves."""
         return self._schedule.stand_in(nid)
 
     @property

@@ -502,7 +502,7 @@ def _share(
     grads: list[ArrayCell | None],
     aux: list[ArrayCell],
 ) -> None:
-    """Put cells of another executor in the place of new ones. Raises BindError when they do not fit."""
+    """Put cells of another executor in place of new ones. Raises BindError when they do not fit."""
     arg_cells, grad_cells, aux_cells = executor.cells()
     unknown = [name for name in shared_arg_names if name not in arg_cells or name not in {cell.name for cell in args}]
     if unknown:

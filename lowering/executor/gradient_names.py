@@ -142,7 +142,7 @@ class GradientNames:
         return inputs + [MonitorCall((output,), outputs[output]) for output in sorted(outputs, key=_number)]
 
     def _read(self, number: int, own: set[int]) -> Iterator[tuple[int, tuple[NodeEntry, Place]]]:
-        """Yield slot → the values that a step reads; in the place of one that is computed within the gradient of its
+        """Yield slot → the values that a step reads; in place of one that is computed within the gradient of its
         node, those that this one is computed from."""
         waiting, visited = [number], {number}
         while waiting:

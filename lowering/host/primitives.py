@@ -65,7 +65,7 @@ WITH_KEYS = {
 COMPILED = {
     "call_hi_primitive": "JAX 0.12 has primitives of another kind for nonzero",
     "cholesky": "LAPACK computes it, with NaN where NumPy raises an error",
-    "complex": "complex numbers are in the middle of Fourier transforms alone",
+    "complex": "complex numbers occur only inside Fourier transforms",
     "eig": "LAPACK computes it; NumPy's vectors may have another scale",
     "eigh": "LAPACK computes it; NumPy's vectors may have another sign",
     "erf_inv": "of 64 bits, for which XLA has a polynomial of its own",

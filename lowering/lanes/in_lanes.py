@@ -72,7 +72,7 @@ def parse_lanes(count: Any) -> int | None:
 
 
 def may_pay(symbols: Sequence[Symbol]) -> bool:
-    """Return whether some operator of networks may be a library's call, which alone makes lanes faster."""
+    """Return whether some operator of networks may be a library's call; without one lanes are not faster."""
     return any(node.op in FAlgorithm for symbol in symbols for node in post_order(symbol.outputs))
 
 

@@ -194,7 +194,7 @@ def require_named(arrays: Any, what: str, example: str) -> Mapping[str, Any]:
 
 
 def arrays_by_name(arrays: Any, what: str, example: str) -> Mapping[str, Any]:
-    """Return the arrays by name, each as `as_array` has it; the same mapping where they are so already. Raises
+    """Return the arrays by name, each converted by `as_array`; the same mapping where they are so already. Raises
     CallError for anything that is not a dict, and for values that are not arrays of numbers."""
     named = require_named(arrays, what, example)
     if all(map(_is_of_jax, set(map(type, named.values())))):
@@ -303,7 +303,7 @@ def _seen(value: Any) -> str:
 
 
 def head_gradients(heads: Any) -> list[Any] | None:
-    """Return a list of head gradients, one for each output, each None or as `as_array` has it. Raises CallError."""
+    """Return a list of head gradients, one for each output, each None or converted by `as_array`. Raises CallError."""
     if heads is None:
         return None
     if isinstance(heads, str | Mapping) or not isinstance(heads, Iterable) or getattr(heads, "shape", None) == ():

@@ -25,7 +25,7 @@ from lowering.mx.ndarray.array import NDArray, in_current_dialect, like_jax
 
 
 class FillsArrays:
-    """An initialiser that is given an array in the place of a shape fills the array."""
+    """An initialiser that is given an array in place of a shape fills the array."""
 
     def __init_subclass__(cls) -> None:
         for name, method in list(vars(cls).items()):
@@ -88,7 +88,7 @@ _METHODS = {name: _filling(method) for name, method in vars(initializers.Initial
 
 
 class Initializer(FillsArrays, initializers.Initializer):
-    """Base class of initialisers of one's own; see `lowering.initializer.Initializer` and this module."""
+    """Base class of your own initialisers; see `lowering.initializer.Initializer` and this module."""
 
     for _name, _method in _METHODS.items():
         locals()[_name] = _method

@@ -1,4 +1,4 @@
-"""What a store of arrays has to do: a class of one's own, registered, is made by `mx.kv.create` with its name."""
+"""The base class of stores of arrays: `mx.kv.create` makes a registered subclass of yours by its name."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def print_summary(
     inputs.
 
     What MXNet counts wrong is the same here: an input counts as a layer only where it is the first, and a fully
-    connected layer looks at the first axis alone. `symjax_nnvm.print_summary` counts the parameters themselves.
+    connected layer looks only at the first axis. `symjax_nnvm.print_summary` counts the parameters themselves.
 
     Args:
         symbol: the network.

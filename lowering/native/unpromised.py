@@ -4,7 +4,7 @@ Each is used once, in this file, with the consequence of its absence: speed is l
 result. `tests/lowering/native/test_unpromised.py` takes each away. What JAX promises is in its
 `docs/api_compatibility.md`; what runs with which version is in `docs/reference/versions.md`.
 
-Whatever an unpromised interface raises is caught, here and in this folder alone.
+Whatever an unpromised interface raises is caught, only here and in this folder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 from jax import Array
 from jax.core import ShapedArray
 
-try:  # a primitive of one's own; without them `call_primitive` makes none
+try:  # a primitive of our own; without them `call_primitive` makes none
     from jax.extend.core import Primitive
     from jax.interpreters import ad, batching, mlir
 except Exception:

@@ -209,7 +209,7 @@ def _require_as_saved(path: Path, saved: Mapping[str, Any]) -> None:
 
 
 def _about(place: Path) -> dict[str, Any]:
-    """Return the fields of `predictor.json`, each as the schema has it. Raises FileError, OSError."""
+    """Return the fields of `predictor.json`, each checked against the schema. Raises FileError, OSError."""
     data = read_bounded(place / _ABOUT, MAX_BYTES, "a predictor's list")
     try:
         about = json.loads(data)

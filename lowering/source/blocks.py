@@ -321,7 +321,7 @@ def _prefix(row: Sequence[str]) -> str:
 
 
 def find_functions(bodies: list[Steps], new_name: Callable[[Sequence[PrintedCall], str], str], scope: Names) -> None:
-    """Put calls of functions in the place of what is repeated in the program. bodies: the steps of the program and of
+    """Put calls of functions in place of what is repeated in the program. bodies: the steps of the program and of
     the loops in it, with their results; those of the functions are added."""
     while (best := _best(bodies)) is not None:
         length, places, spots = best

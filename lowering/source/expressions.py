@@ -329,7 +329,7 @@ class _Printer:
         return Expr(f"{function}({', '.join([*self.texts(atoms), *more, *words])})")
 
     def by_table(self, e: Equation, function: str, *parameters: str) -> Expr:
-        """Return a call as a row of the table has it."""
+        """Return a call as a row of the table describes it."""
         texts, options = self.texts(e.inputs), dict[str, Any]()
         for word, equals, key in (parameter.partition("=") for parameter in parameters):
             if word in ("[]", "()"):

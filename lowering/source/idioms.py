@@ -86,7 +86,7 @@ def _pattern(path: str, arrays: tuple[tuple[Any, Any], ...], options: tuple[tupl
 
 
 def with_idioms(body: Body) -> Body:
-    """Put idioms in the place of the equations that they are, in a body and in the bodies inside it."""
+    """Put idioms in place of the equations that they are, in a body and in the bodies inside it."""
     merge_equal(body, {})
     _put_idioms(body)
     return body

@@ -20,7 +20,7 @@ _LONGEST = 150
 """Calls that a step may have."""
 
 _FRESH = itertools.count(-2, -1)
-"""Slots of what is known inside a loop alone."""
+"""Slots of values that are known only inside a loop."""
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""Every text that comes from a file or a caller becomes Python here, and here alone: as an identifier or a string."""
+"""Every text that comes from a file or a caller becomes Python only here: as an identifier or a string."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def to_source(
     dtypes: Mapping[str, Any] | None = None,
     wrt: Sequence[str] | None = None,
 ) -> str:
-    """Return the network as a Python module that needs JAX alone: `forward(params, data, *, train=False, key=None)`.
+    """Return the network as a Python module that needs only JAX: `forward(params, data, *, train=False, key=None)`.
 
     A node that was given a name is a variable of that name, blocks that repeat are a function, and each operator is
     what its rule does on any platform. `train=` and `key=` are there where the network needs them; in training a
@@ -92,7 +92,7 @@ def to_source(
     data = [name for name in dict.fromkeys(names) if name in (shapes or {})] + program.head_grads
     about = "the program of MXGradient" if wrt is not None else "plain JAX"
     name = identifier(symbol.name or "", "network")
-    title = f"{name}: {about}, written by symjax-nnvm {__version__}. It needs JAX alone."
+    title = f"{name}: {about}, written by symjax-nnvm {__version__}. It needs only JAX."
     return module_text(program, data, title)
 
 

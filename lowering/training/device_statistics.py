@@ -1,4 +1,5 @@
-"""Batch statistics of each device's part alone, as MXNet has them on several devices: a program run apart on each."""
+"""Batch statistics of only each device's part, as in MXNet on several devices: each device runs a program of its
+own."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Inputs:
     def as_batch(self, item: Any) -> dict[str, Any]:
         """Return a batch by argument name, from a dict, from (data, label), or from the data alone.
 
-        data and label may be arrays, or lists of arrays in the order of the names. Each is had as `as_array` has it.
+        data and label may be arrays, or lists of arrays in the order of the names. Each is converted by `as_array`.
         Raises TrainingError, for lists of numbers, too.
         """
         if isinstance(item, Mapping):

@@ -310,7 +310,7 @@ def _leave(me: int, size: int) -> None:
 
 
 def on_first(action: Callable[[], None], what: str) -> None:
-    """Run an action in process 0 alone; every process goes on when it is done.
+    """Run an action only in process 0; every process waits until it is done.
 
     what: the action in words, "write a file".
     Raises the action's NNVMError or OSError in process 0, and CheckpointError in the others.

@@ -64,7 +64,7 @@ def library_call(function: Multilinear, *arrays: Array) -> Array:
 
 @contextmanager
 def exporting_calls() -> Iterator[None]:
-    """Let programs exported in this context keep their calls, and run on machines of one kind alone."""
+    """Let programs exported in this context keep their calls, and run only on machines of one kind."""
     token = _exported.set(True)
     try:
         yield

@@ -58,7 +58,7 @@ def note(text: str) -> None:
 
 
 def safe_streams() -> None:
-    """Print characters that the terminal's encoding lacks as escapes, in the place of an error."""
+    """Print characters that the terminal's encoding lacks as escapes, in place of an error."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""The layout of a drawing. Every frame is laid out alone, and is then one thing among those around it.
+"""The layout of a drawing. Every frame is laid out by itself, and is then one thing among those around it.
 
 An arrow that leaves or enters a frame does so through a gate, at the frame's lower or upper edge. So no two boxes
 overlap, nothing foreign is inside a frame, and no line runs through a box: it has a place of its own in every row.

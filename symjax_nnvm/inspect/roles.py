@@ -21,7 +21,7 @@ _LEARNED_ATTRS = frozenset({"__init__", "__lr_mult__", "__wd_mult__"})  # Gluon 
 
 
 def label_variables(symbol: Symbol) -> list[Node]:
-    """Return the variables that hold labels: those read as an input `label` alone, and those named `…label`."""
+    """Return the variables that hold labels: those read only as an input `label`, and those named `…label`."""
     as_label: dict[Node, None] = {}
     otherwise: set[Node] = set()
     for node in post_order(symbol.outputs):

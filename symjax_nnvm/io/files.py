@@ -2,7 +2,7 @@
 
 Writing follows what databases do to commit: a temporary file beside the target, flushed and synchronised with the disk,
 takes the target's place in one rename. After a killed process or a full disk the path holds the old file or the new
-one; arrays that are views of the old file keep their values. MXNet's record files alone grow at their place
+one; arrays that are views of the old file keep their values. only MXNet's record files grow at their place
 (`GrowingFile`). Reading never waits and never reads more than its limit: only regular files are opened.
 """
 

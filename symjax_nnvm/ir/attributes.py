@@ -117,7 +117,7 @@ FAsksSparse: OpMap[Callable[[NodeAttrs], bool]] = Op.get_attr("FAsksSparse")
 """attrs → whether a node with these parameters requests sparse storage, or is made for it; all is dense here."""
 
 TOwn: OpMap[bool] = Op.get_attr("TOwn")
-"""The operator is this library's alone: MXNet 1.9.1 has none of its name."""
+"""The operator exists only in this library: MXNet 1.9.1 has none of its name."""
 
 FInferStorageType: OpMap[Callable[[NodeAttrs, Sequence[str]], str]] = Op.get_attr("FInferStorageType")
 """(attrs, storage types of the inputs) → that of the first output in MXNet: "row_sparse", "csr" or, by default and of
@@ -258,7 +258,7 @@ TBroadcasts: OpMap[bool] = Op.get_attr("TBroadcasts")
 """Inputs, or axes, of size 1 are repeated as far as the result is larger."""
 
 TMadeBy: OpMap[str] = Op.get_attr("TMadeBy")
-"""The stage of the pipeline that alone makes the operator: no file that we write holds it, and no gradient needs it."""
+"""The only stage of the pipeline that makes the operator: no file that we write holds it, and no gradient needs it."""
 
 TSameValues: OpMap[bool] = Op.get_attr("TSameValues")
 """The result holds values of the first input and no others: it only arranges them."""

@@ -298,7 +298,7 @@ class _LeftOut:
 
 
 LEFT_OUT = _LeftOut()
-"""Marks, in the place of a parameter's value, that the parameter is left out."""
+"""Marks, in place of a parameter's value, that the parameter is left out."""
 
 _PLAIN = frozenset({str, int, bool, float, type(None)})
 

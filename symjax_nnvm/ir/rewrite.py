@@ -99,7 +99,7 @@ def reachable_from(outputs: Sequence[NodeEntry], sources: Iterable[Node]) -> set
 def count_versions(outputs: list[NodeEntry]) -> list[NodeEntry]:
     """Number the values of every state 0, 1, 2, … by its remaining writers.
 
-    The nodes, which must be copies of one's own, are changed in place; returns the outputs, so numbered.
+    The nodes, which must be the caller's own copies, are changed in place; returns the outputs, so numbered.
     """
     nodes = post_order(outputs)
     written: dict[Node, set[int]] = {node: set() for node in nodes if node.is_variable and node.attrs.parsed.version}

@@ -177,7 +177,7 @@ def merge_dtypes(a: DType | None, b: DType | None) -> DType | None:
 
 
 def merge_narrowed(a: DType | None, b: DType | None) -> DType | None:
-    """Return `merge_dtypes` where 64 bits are 32: dtypes that differ in that alone are one."""
+    """Return `merge_dtypes` where 64 bits are 32: dtypes that differ only in that are one."""
     if a is None or b is None or _narrowed(a) != _narrowed(b):
         return merge_dtypes(a, b)
     return a

@@ -79,7 +79,7 @@ def save_checkpoint(
     Args:
         prefix: the part of the path before `-symbol.json`.
         epoch: a number, or text such as `"0003"`.
-        symbol: the symbol; None to write the arrays alone.
+        symbol: the symbol; None to write only the arrays.
         args: arguments by name.
         aux: auxiliary states by name.
 

@@ -62,7 +62,7 @@ def symbol_path(prefix: str) -> Path:
     path = Path(prefix + SYMBOL_SUFFIX)
     if not path.exists():
         folder = Path(prefix)
-        within = folder.is_dir()  # the folder of a model was given in the place of its prefix
+        within = folder.is_dir()  # the folder of a model was given in place of its prefix
         there = similar_files(folder / path.name if within else path, SYMBOL_SUFFIX)
         kind = "it is a folder" if within else f"there is no symbol file {path}"
         raise ModelNotFoundError(f"No model {prefix!r}: {kind}. {there}")

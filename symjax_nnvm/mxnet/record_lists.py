@@ -115,7 +115,7 @@ def write_records(
 
     pass_through: files as they are, which loses nothing and needs no decoder; else images are decoded, cut to the
     square in their middle (center_crop), their shorter side made `resize` long (0: left as it is), and encoded as
-    `encoding`, ".jpg" or ".png", with `quality`. pack_label: all labels of a row, not the first alone. skip_broken:
+    `encoding`, ".jpg" or ".png", with `quality`. pack_label: all labels of a row, not only the first. skip_broken:
     what cannot be read or decoded is left out. Returns a line for each image that was left out.
 
     Raises RecordFormatError, MissingExtraError, FileError, OSError; nothing is written then.

@@ -50,10 +50,10 @@ class Dimensions:
 
 
 def named_dimensions(symbol: Symbol, shapes: Mapping[str, NamedShape], param_shapes: Mapping[str, Shape]) -> Dimensions:
-    """Return the inputs' shapes for several numbers in the place of each name.
+    """Return the inputs' shapes for several numbers in place of each name.
 
     shapes: the shapes of the inputs. param_shapes: the shapes of the parameters. Raises OnnxError where a graph takes
-    one number alone in the place of a name, InferenceError where it takes none, SymbolTypeError for anything that is
+    one number alone in place of a name, InferenceError where it takes none, SymbolTypeError for anything that is
     not a shape.
     """
     batch: dict[str, bool] = {}
@@ -115,7 +115,7 @@ def second_numbers(count: int) -> list[tuple[int, ...]]:
 def _sizes_that_fit(
     symbol: Symbol, shapes: Mapping[str, NamedShape], param_shapes: Mapping[str, Shape]
 ) -> dict[str, int | None]:
-    """Return the number that the graph leaves in the place of each name, where it leaves one. Raises InferenceError
+    """Return the number that the graph leaves in place of each name, where it leaves one. Raises InferenceError
     where it leaves none, as shapes do that fit for no value of the names."""
     open_sizes = {n: tuple(None if isinstance(size, str) else size for size in shape) for n, shape in shapes.items()}
     graph = infer_shape(Graph(symbol.outputs), shapes={**param_shapes, **open_sizes})
@@ -130,7 +130,7 @@ def _sizes_that_fit(
 
 
 def _refused(symbol: Symbol, fitting: Mapping[str, int | None], error: InferenceError) -> OnnxError:
-    """Return the error that lists the nodes with a fixed size in the place of a name."""
+    """Return the error that lists the nodes with a fixed size in place of a name."""
     taken = plain_list([f"{name!r} is {number}" for name, number in fitting.items() if number is not None])
     places = [place for place in hard_coded_batch(symbol) if place.op is not None]
     written = f", which stands in {plain_list(places)}" if places else ""

@@ -1,4 +1,4 @@
-"""An ONNX file in the place of a model's files."""
+"""An ONNX file in place of a model's files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The pieces of an ONNX graph while it is written: tensors, nodes, bodies of loops; no `onnx` is needed for them.
 
 A graph is inferred once for each of several assignments of numbers to its named dimensions; a dimension that differs
-between them is known at run time alone.
+between them is known only at run time.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from symjax_nnvm.ops.random.broadcast_distributions import broadcast_all
 
 
 class EmptyLikeParams(Params):
-    """Parameters of `np.empty_like`, of which MXNet takes `subok=False` and `shape=None` alone."""
+    """Parameters of `np.empty_like`, of which MXNet takes only `subok=False` and `shape=None`."""
 
     dtype: FillType | None = param(None, doc="the dtype; None: that of the prototype")
     order: str = param("C", doc="accepted and ignored")

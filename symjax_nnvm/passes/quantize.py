@@ -94,7 +94,7 @@ def quantized_forms(nodes: Iterable[Node], wishes: Quantization) -> dict[Node, Q
 
 
 def _reached(forms: Mapping[Node, QuantizedForm], edges: Mapping[Node, Sequence[Node]]) -> set[Node]:
-    """Return the cheap nodes that are connected to products by cheap nodes alone."""
+    """Return the cheap nodes that are connected to products only by cheap nodes."""
     reached: set[Node] = set()
     queue = deque(node for node, form in forms.items() if form.is_product)
     while queue:

@@ -33,7 +33,7 @@ def simplify_inference(graph: G) -> G:
 
 @register_pass("SimplifyInference", op_attrs=("FInference",), change_graph=True)
 def _simplify(graph: Graph) -> Graph:
-    """Replace operators by simpler ones, for inference alone; see `simplify_inference`."""
+    """Replace operators by simpler ones, only for inference; see `simplify_inference`."""
     uses = Uses(graph.outputs)
 
     def rule(node: Node, draft: Node) -> NodeEntry | None:

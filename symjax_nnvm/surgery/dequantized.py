@@ -80,7 +80,7 @@ def refuse_untrainable(
     Args:
         symbol: the network to train.
         parameters: names of those that are to learn.
-        leave_out: how the caller trains others alone.
+        leave_out: how the caller trains only the others.
         lost: `untrainable(symbol)`, where it was computed before.
     """
     lost = untrainable(symbol) if lost is None else lost

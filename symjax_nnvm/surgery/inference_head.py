@@ -23,7 +23,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 def inference_symbol(symbol: Symbol, *, labels: Sequence[str] | None = None) -> Symbol:
-    """Return the network without training heads and labels: what it computes from its data alone.
+    """Return the network without training heads and labels: what it computes only from its data.
 
     SoftmaxOutput becomes a softmax over its classes, LogisticRegressionOutput a sigmoid. LinearRegressionOutput,
     MAERegressionOutput, SVMOutput, MakeLoss, make_loss and BlockGrad are replaced by their data. Nodes and outputs keep

@@ -492,7 +492,7 @@ def _contrib_MultiBoxDetection(cls_prob: Symbol, loc_pred: Symbol | None = None,
     - clip: boolean, optional, default=True. clip boxes at the image's border.
     - threshold: float, optional, default=0.00999999978. the least probability of a detection.
     - background_id: int, optional, default=0. accepted and without effect, as on MXNet's CPU: class 0 is the background.
-    - nms_threshold: float, optional, default=0.5. a box that overlaps a better one by so much (intersection over union) goes; outside (0, 1]: none goes, and nothing is sorted.
+    - nms_threshold: float, optional, default=0.5. a box that overlaps a better one this much (intersection over union) is removed; outside (0, 1]: none, and nothing is sorted.
     - force_suppress: boolean, optional, default=False. a box may also be removed for one of another class.
     - variances: tuple of float, optional, default=(0.1, 0.1, 0.2, 0.2). factors of the predictions: centre x and y, width, height.
     - nms_topk: int, optional, default=-1. how many boxes, the best ones, take part; 0 or less: all."""
@@ -2413,7 +2413,7 @@ def _shuffle(data: Symbol, name: str | None = None, attr: _Attr = None, **attrib
 _npi_shuffle = _shuffle
 shuffle = _shuffle
 def _slice_assign(lhs: Symbol, rhs: Symbol | None = None, *, begin: Sequence[int | None] | int | None, end: Sequence[int | None] | int | None, step: Sequence[int | None] | int | None = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """lhs with rhs in the place of a slice, which is given as Python slices are. Unlike MXNet's it has a gradient.
+    """lhs with rhs in place of a slice, which is given as Python slices are. Unlike MXNet's it has a gradient.
 
     - begin: tuple of int or None, required. first index kept of each leading axis; None: from its end.
     - end: tuple of int or None, required. the index after the last kept; None: to its end.

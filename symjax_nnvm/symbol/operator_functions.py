@@ -151,7 +151,7 @@ def _param_text(key: str, value: object) -> str:
 
 
 def _not_a_symbol(argument: str, value: object) -> NotASymbolError:
-    """Return the error for a value in the place of a symbol, with the way to make one of it."""
+    """Return the error for a value in place of a symbol, with the way to make one of it."""
     array = hasattr(value, "shape") and hasattr(value, "dtype")
     if isinstance(value, (list, tuple)) and any(isinstance(item, Symbol) for item in value):
         shown, way = f"a {type(value).__name__} of them", "Pass them one by one: op(*symbols)."

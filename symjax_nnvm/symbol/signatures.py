@@ -16,7 +16,7 @@ def signature_of(op: Op) -> Signature:
     """Return `(data: Symbol, weight: Symbol = None, …, *, num_hidden: int, …, name=None, attr=None, **attributes) ->
     Symbol`.
 
-    A required parameter after an optional one can be passed by keyword alone; the function itself takes all by
+    A required parameter after an optional one can be passed only by keyword; the function itself takes all by
     position, too, in this order, as MXNet's.
     """
     return Signature([*_parameters(op)], return_annotation=Symbol)

@@ -99,7 +99,7 @@ class NetworkPlot:
         return {"text/html": html, "image/svg+xml": svg, "text/plain": repr(self)}
 
     def above(self, table: str) -> str:
-        """Return HTML of the drawing with a table folded under it; the table alone where a drawing would be too large
+        """Return HTML of the drawing with a table folded under it; only the table if a drawing would be too large
         for a notebook's cell."""
         if not 0 < self.drawn <= _IN_A_CELL:
             return table

@@ -1,4 +1,4 @@
-"""Synthetic data in the place of what the book downloads: tiny, by seed, of the names and forms that its cells read."""
+"""Synthetic data in place of what the book downloads: tiny, by seed, of the names and forms that its cells read."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def vectors(folder: Path) -> None:
 
 
 def trained(folder: Path) -> None:
-    """bert.small.torch: a vocabulary, and an empty file in the place of parameters."""
+    """bert.small.torch: a vocabulary, and an empty file in place of parameters."""
     for name in ("bert.small", "bert.base"):
         (folder / name).mkdir()
         tokens = ["<unk>", "<pad>", "<mask>", "<cls>", "<sep>", *_NAMES]

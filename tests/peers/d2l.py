@@ -1,7 +1,7 @@
 """Dive into Deep Learning on `lowering.mx` and on MXNet: `python -m tests.peers.d2l --source CHECKOUT --mxnet PYTHON`.
 
 CHECKOUT is d2l-ai/d2l-en at v1.0.3; nothing of it is kept here. Its pages run as tutorials do (`tutorials.py`): of a
-page the cells for MXNet, with tiny synthetic data (`book_data.py`) and with first values in the place of trained ones.
+page the cells for MXNet, with tiny synthetic data (`book_data.py`) and with first values in place of trained ones.
 Data are loaded in the page's process, and chance leaves pictures as they are. Both interpreters need pandas.
 
 Pages whose numbers are not MXNet's:

@@ -1,4 +1,4 @@
-"""Synthetic data for the scripts of example/gluon, and small modules in the place of packages that they import."""
+"""Synthetic data for the scripts of example/gluon, and small modules in place of packages that they import."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class LogUniformSampler:
             tries += 1
         return np.array(sorted(drawn)), tries
 ''',
-    "librosa": '''"""Sounds as numbers: a file's samples, and a spectrum in bands in the place of their cepstrum."""
+    "librosa": '''"""Sounds as numbers: a file's samples, and a spectrum in bands in place of their cepstrum."""
 import types
 import wave
 import numpy as np
@@ -90,7 +90,7 @@ feature = types.SimpleNamespace(mfcc=mfcc)
 
 
 def module(folder: Path, name: str) -> None:
-    """A module in the place of a package."""
+    """A module in place of a package."""
     (folder / f"{name}.py").write_text(_MODULES[name])
 
 

@@ -112,7 +112,7 @@ def _imported_alone(source: Path) -> None:
 
 
 def _pictures(url: str, dirname: str) -> list[str]:
-    """Sixteen photographs of 300 to 500 pixels, or what looks like one, in the place of those that MXNet downloads."""
+    """Sixteen photographs of 300 to 500 pixels, or what looks like one, in place of those that MXNet downloads."""
     import cv2
     import numpy as np
 

@@ -91,7 +91,7 @@ def drawn(name, values):
 
 
 def start_alike(initializers):
-    """Have the initialisers give what `drawn` does, in the place of what they draw."""
+    """Have the initialisers give what `drawn` does, in place of what they draw."""
     base = [each for each in initializers.Xavier.__mro__ if "__call__" in vars(each)][-1]
     first = base.__call__
     within, drawn_by = [], {}

@@ -2,7 +2,7 @@
 
 CHECKOUT is a working tree of apache/mxnet at tag 1.9.1, that of `--source100` one at tag 1.0.0; nothing of them is kept
 here. `scripts.toml` lists the scripts, their arguments, and a number that each says at its end. A script runs in a
-process and in a folder of its own, with data that `script_data.py` makes in the place of what it would download, by
+process and in a folder of its own, with data that `script_data.py` makes in place of what it would download, by
 `python -m lowering.mx`. A script that does not end as the table says makes the command fail, and so does one that is
 listed as failing and passes. `--mxnet PYTHON` runs the live MXNet of another interpreter beside it.
 """

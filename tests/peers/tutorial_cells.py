@@ -89,7 +89,7 @@ def file_for(url, files):
     for path in (name, "any" + os.path.splitext(name)[1]):
         if os.path.isfile(os.path.join(files, path)):
             return os.path.join(files, path)
-    raise OSError(f"nothing is made in the place of {url}")
+    raise OSError(f"nothing is made in place of {url}")
 
 
 def answer_downloads(files):

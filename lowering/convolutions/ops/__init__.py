@@ -1,4 +1,4 @@
-"""The operators that exist for an algorithm or a library alone. The pipeline makes them; no file holds them."""
+"""The operators that exist only for an algorithm or a library. The pipeline makes them; no file holds them."""
 
 from symjax_nnvm.ir.families import import_families
 

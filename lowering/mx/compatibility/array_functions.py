@@ -133,6 +133,6 @@ def after_own(function: Callable[..., Any], **kinds: type | tuple[type, ...]) ->
 
 
 def overridden(instance: object, cls: type, *methods: str) -> bool:
-    """Whether an object has another method than a class in the place of one of these: its own, or its class's. What
+    """Whether an object has another method than a class in place of one of these: its own, or its class's. What
     does the work of several methods at once gives way to them."""
     return any(getattr(getattr(instance, name), "__func__", None) is not vars(cls)[name] for name in methods)

@@ -101,7 +101,7 @@ class _Finder(MetaPathFinder):
 
 
 class _SubmoduleLoader(Loader):
-    """Puts an object that exists in the place of the module that Python is about to fill."""
+    """Puts an object that exists in place of the module that Python is about to fill."""
 
     def __init__(self, module: Any):
         self.module = module

@@ -77,7 +77,7 @@ def grad_and_loss(func: Callable[..., Any], argnum: int | list[int] | None = Non
 
 
 def grad(func: Callable[..., Any], argnum: int | list[int] | None = None) -> Callable[..., list[NDArray]]:
-    """A function that gives the gradients alone."""
+    """A function that returns only the gradients."""
     both = grad_and_loss(func, argnum)
 
     @functools.wraps(func)

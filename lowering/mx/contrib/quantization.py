@@ -73,7 +73,7 @@ def quantize_model(
         num_calib_examples: how many samples are enough; None for all.
         quantized_dtype: "int8", "uint8" or "auto".
         quantize_mode: "smart" or "full".
-        quantize_granularity: "tensor-wise", or "channel-wise", which is for fused dense layers alone.
+        quantize_granularity: "tensor-wise", or "channel-wise", which is only for fused dense layers.
         logger: logs the number of samples that were used.
 
     Raises:

@@ -386,7 +386,7 @@ class SDMLLoss(Loss):
         self.smoothing_parameter = smoothing_parameter
 
     def hybrid_forward(self, F: Any, x1: Any, x2: Any) -> Any:
-        """Return the loss of each row, for arrays alone, as in MXNet, which reads their shapes; symbols raise
+        """Return the loss of each row, only for arrays, as in MXNet, which reads their shapes; symbols raise
         MismatchError."""
         if x1.shape != x2.shape:
             raise MismatchError("SDMLLoss needs two batches of the same shape", got=f"{x1.shape} and {x2.shape}")

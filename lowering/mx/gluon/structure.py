@@ -36,7 +36,7 @@ def _flatten(args: Any, inout_str: str) -> tuple[list[Any], Format]:
 
 
 def _regroup(args: Sequence[Any], fmt: Format) -> Any:
-    """Nest flat arrays again by a format. Raises BlockValueError for an array in the place of None."""
+    """Nest flat arrays again by a format. Raises BlockValueError for an array in place of None."""
     return _taken(iter(args), fmt)
 
 

@@ -231,7 +231,7 @@ class Trainer:
         if isinstance(self._kvstore, kv.KVStore):
             self._kvstore.pushpull(keys, grads, out=out)
             return
-        for key, pushed, pulled in zip(keys, grads, out, strict=True):  # a store of one's own takes them one by one
+        for key, pushed, pulled in zip(keys, grads, out, strict=True):  # a user's store takes them one by one
             self._kvstore.pushpull(key, pushed, out=pulled, priority=-key)
 
     def _update(self, ignore_stale_grad: bool) -> None:

@@ -46,7 +46,7 @@ _STORAGE = ("default", "row_sparse", "csr")
 class Parameter:
     """A weight: its name, shape and initialiser, and once it is initialised an array on each of its contexts.
 
-    `row_sparse_data` is for stype="row_sparse" alone, as in MXNet.
+    `row_sparse_data` is only for stype="row_sparse", as in MXNet.
 
     Args:
         name: the parameter's name.
@@ -523,7 +523,7 @@ def _contexts(ctx: Any) -> list[Context]:
 
 def _places(contexts: Sequence[Context]) -> tuple[list[int | None], list[int | None]]:
     """Return where the array of each context is, by the last bit of its type and by its number: pinned memory is the
-    CPU's. Libraries that put arrays of their own in the place of a parameter's read it so."""
+    CPU's. Libraries that put arrays of their own in place of a parameter's read it so."""
     places: tuple[list[int | None], list[int | None]] = [], []
     for i, ctx in enumerate(contexts):
         row = places[ctx.device_typeid & 1]

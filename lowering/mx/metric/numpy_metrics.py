@@ -1,4 +1,4 @@
-"""Metrics that look at NumPy's arrays: correlations, and functions of one's own."""
+"""Metrics that look at NumPy's arrays: correlations, and functions of your own."""
 
 from __future__ import annotations
 

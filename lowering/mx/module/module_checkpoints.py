@@ -50,7 +50,7 @@ def save_checkpoint(
     Args:
         prefix: the part of the path before `-symbol.json`.
         epoch: the number of the epoch.
-        symbol: the network; None to write the arrays alone.
+        symbol: the network; None to write only the arrays.
         arg_params: parameters by name.
         aux_params: auxiliary states by name.
         remove_amp_cast: leave out the casts of AMP.

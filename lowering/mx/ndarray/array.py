@@ -85,7 +85,7 @@ class ScalarError(NNVMError, ValueError, TypeError):
 
 
 class NotAnArrayError(SymbolTypeError, AssertionError):
-    """A value in the place of an array of an operator. MXNet asserts."""
+    """A value in place of an array of an operator. MXNet asserts."""
 
 
 class ReshapeError(InferenceError, ValueError):
@@ -803,7 +803,7 @@ def _without_ones_ahead(shape: tuple[int, ...], ndim: int) -> tuple[int, ...]:
 
 
 def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: ContextLike = None, **kwargs: Any) -> Any:
-    """Compute a function of symbols on arrays in the place of symbols.
+    """Compute a function of symbols on arrays in place of symbols.
 
     out: arrays to write the result to; numbers that are made without a shape get that of the array. ctx: of functions
     without arrays, the context of the result; else it is that of the first array, as in MXNet. Raises what the function
@@ -857,7 +857,7 @@ def _without_numbers(key: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[A
 
 
 def _with_other_numbers(key: tuple[Any, ...], kwargs: Mapping[str, Any], arrays: Sequence[NDArray]) -> Prepared | None:
-    """Return what a call evaluates where a call was prepared that differs in numbers alone; else None."""
+    """Return the prepared call for a call that differs from an earlier one only in numbers; else None."""
     numbers_by_name = {name: kwargs[name] for name in _CHANGING & kwargs.keys()}
     if not numbers_by_name or not _takes_any_number(arrays):
         return None
@@ -888,7 +888,7 @@ _PLAIN = frozenset({int, str, bool, type(None), type, np.dtype})
 """Types of arguments that are equal only where they mean the same."""
 
 Numbered = tuple[OfAnyNumber, list[Any]] | None
-"""What computes an expression and others that differ from it in numbers alone, with its numbers."""
+"""The function of an expression, and of others that differ from it only in numbers, with its numbers."""
 
 
 class Prepared(NamedTuple):
@@ -896,7 +896,7 @@ class Prepared(NamedTuple):
 
     form_of: what gives the expression with its numbers as inputs. is_list: whether its result is a list. storage: the
     storage types of what it returns, None where all are "default". dialect: of its results. rows: the numbers of a
-    weight and a gradient, where the gradient's rows alone are updated.
+    weight and a gradient, where only the gradient's rows are updated.
     """
 
     expression: Expression
@@ -1019,7 +1019,7 @@ def _of_other_dialect(function: Callable[..., Any], array: NDArray, does: str = 
 
 
 def _not_an_array(error: NotASymbolError, dialect: str) -> NotAnArrayError:
-    """Return the error for a value in the place of an array of a dialect."""
+    """Return the error for a value in place of an array of a dialect."""
     listed = isinstance(error.value, list | tuple) and any(isinstance(item, Symbol) for item in error.value)
     shown = f"a {type(error.value).__name__} of arrays" if listed else repr(error.value)[:80]
     fix = "Pass them one by one: op(*arrays)." if listed else _MAKES_ONE[dialect]

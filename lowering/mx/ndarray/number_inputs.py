@@ -71,7 +71,7 @@ def _array_of(number: Any, wide: bool) -> jax.Array:
 
 
 def of_any_number(expression: Expression) -> tuple[OfAnyNumber, list[Any]] | None:
-    """What computes an expression for any numbers, the same for all that differ in these alone, and its numbers; None
+    """What computes an expression for any numbers, the same for all that differ only in these, and its numbers; None
     where no rule takes a number as an array."""
     operators = [node for node in post_order(expression.symbol.outputs) if not node.is_variable]
     rule = FLowering.get(operators[0].op) if len(operators) == 1 else None

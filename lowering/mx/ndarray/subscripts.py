@@ -59,7 +59,7 @@ def expanded(key: Any, shape: tuple[int, ...]) -> Key:
 
 
 def with_plain_slices(key: Any) -> Any:
-    """A key of the NumPy dialect with whole numbers in the place of arrays of one number that are bounds of slices."""
+    """A key of the NumPy dialect with whole numbers in place of arrays of one number that are bounds of slices."""
     if isinstance(key, slice):
         return slice(*map(_plain_bound, (key.start, key.stop, key.step)))
     if isinstance(key, tuple) and any(isinstance(entry, slice) for entry in key):
@@ -204,7 +204,7 @@ _NOTHING = np.empty((), bool)
 
 
 def is_basic(key: Key) -> bool:
-    """Whether a key has numbers, slices and new axes alone."""
+    """Whether a key has only numbers, slices and new axes."""
     return not any(isinstance(entry, np.ndarray) for entry in key)
 
 

@@ -59,7 +59,7 @@ _ELSEWHERE = {
     "save": "npx.save writes files of arrays.",
     "savez": "npx.save writes files of arrays, also of a dict of them.",
 }
-"""Name that NumPy has → what has it here."""
+"""Name of NumPy → what replaces it here."""
 
 
 def __getattr__(name: str) -> _Any:

@@ -206,7 +206,7 @@ def nan_to_num(
     neginf: float | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Each element, or a number in the place of NaN and infinities. copy: else it is written to the array."""
+    """Each element, or a number in place of NaN and infinities. copy: else it is written to the array."""
     if is_number(x):
         return np.nan_to_num(x, copy, nan, posinf, neginf)
     if not isinstance(x, op.kind):

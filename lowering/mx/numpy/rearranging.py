@@ -437,7 +437,7 @@ def matmul(op: Operators, a: Any, b: Any, out: Any = None, **kwargs: Any) -> Any
 
 
 def tensordot(op: Operators, a: Any, b: Any, axes: Any = 2) -> Any:
-    """The sum of products over axes: so many of the last and first, or pairs of lists."""
+    """The sum of products over axes: a number of last and first ones, or two lists of axes."""
     if isinstance(axes, int | np.integer):
         return op("_npi_tensordot_int_axes", a, b, axes=int(axes))
     if not isinstance(axes, list | tuple) or len(axes) != 2:

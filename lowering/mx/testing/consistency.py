@@ -33,7 +33,7 @@ def check_speed(
 ) -> float:
     """Seconds of one run, the mean of N after one that compiles.
 
-    typ: "whole" for forward and backward, "forward" alone. location: values of the arguments; without it, normal
+    typ: "whole" for forward and backward, or "forward". location: values of the arguments; without it, normal
     numbers in the shapes of kwargs. Raises SymbolValueError for another typ.
     """
     if typ not in ("whole", "forward"):
@@ -120,7 +120,7 @@ def check_consistency(
 
     sym: a symbol, or one for each of ctx_list. ctx_list: arguments of `simple_bind`. scale: the scale of the normal
     numbers, or with use_uniform the uniform ones, that arguments get which are not in arg_params. ground_truth: what to
-    compare with in the place of the most precise one. raise_on_err: else differences are logged. Raises AssertionError.
+    compare with in place of the most precise one. raise_on_err: else differences are logged. Raises AssertionError.
     """
     assert len(ctx_list) > 1
     symbols = [sym] * len(ctx_list) if isinstance(sym, Symbol) else list(sym)

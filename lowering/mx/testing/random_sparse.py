@@ -99,7 +99,7 @@ def create_sparse_array(
     density: float = 0.5,
     shuffle_csr_indices: bool = False,
 ) -> NDArray:
-    """The array of `rand_sparse_ndarray` alone. Raises AssertionError, ParamError."""
+    """Return only the array of `rand_sparse_ndarray`. Raises AssertionError, ParamError."""
     assert stype in ("row_sparse", "csr"), f"Unknown storage type: {stype}"
     rows = None if rsp_indices is None else np.sort(np.asarray(rsp_indices))
     options = {"data_init": data_init, "rsp_indices": rows, "modifier_func": modifier_func}
@@ -116,6 +116,6 @@ def create_sparse_array_zd(
     modifier_func: Callable[[Any], Any] | None = None,
     shuffle_csr_indices: bool = False,
 ) -> NDArray:
-    """`create_sparse_array`; rsp_indices alone decides the rows of row_sparse arrays."""
+    """`create_sparse_array`; only rsp_indices decides the rows of row_sparse arrays."""
     part = 0.0 if stype == "row_sparse" else density
     return create_sparse_array(shape, stype, data_init, rsp_indices, dtype, modifier_func, part)

@@ -108,7 +108,7 @@ ALL_FUNCTIONS: dict[str, Function] = FUNCTIONS | {
     "bitwise_or": lax.bitwise_or,
     "bitwise_xor": lax.bitwise_xor,
 }
-"""Likewise, those of the NumPy dialect alone included."""
+"""The same, with those that exist only in the NumPy dialect."""
 
 lowers_table({row.op: FUNCTIONS[row.name] for row in ops.FUNCTIONS})
 lowers_table({"_grad_add": lax.add, "_backward_mul": lambda ograd, lhs, rhs: (ograd * rhs, ograd * lhs)})

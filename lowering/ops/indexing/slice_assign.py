@@ -30,7 +30,7 @@ def _scatter_set_nd(p: ScatterNDParams, lhs: Array, rhs: Array, indices: Array) 
 
 
 def _assigned(p: SliceParams, lhs: Array, rhs: Array) -> Array:
-    """Return lhs with rhs in the place of a slice: a static slice, where indexing would scatter."""
+    """Return lhs with rhs in place of a slice: a static slice, where indexing would scatter."""
     if cuts_open_axes(p, lhs.shape):
         return lhs.at[index_of(p)].set(rhs)
     places = [kept_indices(p, axis, length) for axis, length in enumerate(lhs.shape)]

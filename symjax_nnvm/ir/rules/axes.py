@@ -49,7 +49,7 @@ def without_axis(shape: Shape | None, axis: int) -> Shape | None:
 
 
 def replaced(shape: Shape, axis: int, *dims: int | None) -> Shape:
-    """Return the shape with the dimensions `dims` in the place of one axis (none: without the axis)."""
+    """Return the shape with the dimensions `dims` in place of one axis (none: without the axis)."""
     return (*shape[:axis], *dims, *shape[axis + 1 :])
 
 

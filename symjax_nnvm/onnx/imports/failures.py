@@ -15,7 +15,7 @@ OF_ONNX = (
     ValueError,
     OSError,
 )
-"""What the package onnx raises of what it cannot read or compute: caught around its calls alone."""
+"""What the package onnx raises of what it cannot read or compute: caught only around its calls."""
 
 OF_FORMS = (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 """What a form raises of attributes and shapes that it did not expect. A mistake of our own that no file causes

@@ -116,7 +116,7 @@ def _input_sizes(name: str, sizes: list[int | str], user_sizes: Sequence[int | s
 def _assignments(
     inputs: Mapping[str, tuple[str, Sequence[int | str]]],
 ) -> Iterator[dict[str, tuple[str, list[Numbers]]]]:
-    """Yield input → (dtype, shapes) for several numbers in the place of each name: one set after the other."""
+    """Yield input → (dtype, shapes) for several numbers in place of each name: one set after the other."""
     names: dict[str, bool] = {}
     for _, sizes in inputs.values():
         for axis, size in enumerate(sizes):

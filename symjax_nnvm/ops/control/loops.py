@@ -3,7 +3,7 @@
 The gradient of a loop is a loop: it runs the gradient of the body from the last step to the first, on the values that
 the states had before each step, and on those inner values of a step that its gradient reads. They are outputs of
 `_backward_foreach_history` and `_backward_while_loop_history`, which stand in for the loops they are the history of. A
-loop with the attribute `__force_mirroring__` keeps the states alone, and computes inner values again.
+loop with the attribute `__force_mirroring__` keeps only the states, and computes inner values again.
 Loops that gradients are made of keep their own history, so that any order of differentiation follows; their inner
 values are computed again, not stored.
 """

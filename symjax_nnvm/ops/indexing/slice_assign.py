@@ -155,7 +155,7 @@ register_op(
     infer_shape=_slice_assign_shapes,
     gradient=_slice_assign_gradient,
     flops=0,
-    doc="lhs with rhs in the place of a slice, which is given as Python slices are. Unlike MXNet's it has a gradient.",
+    doc="lhs with rhs in place of a slice, which is given as Python slices are. Unlike MXNet's it has a gradient.",
 )
 register_op(
     "_slice_assign_scalar",

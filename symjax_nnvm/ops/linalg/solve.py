@@ -92,7 +92,7 @@ def _numpy_fill(numbers: NodeEntry, a: NodeEntry) -> NodeEntry:
 
 
 def _regular(fill: _Fill, a: NodeEntry, singular: NodeEntry) -> NodeEntry:
-    """A with the identity in the place of singular matrices, whose determinant `singular` is 0."""
+    """A with the identity in place of singular matrices, whose determinant `singular` is 0."""
     identity = apply("_linalg_makediag", apply("ones_like", apply("_linalg_extractdiag", a)))
     return apply("where", fill(singular, a), a, identity)
 

@@ -71,7 +71,7 @@ register_op(
     FSetInputVarAttrOnCompose=_initial_average,
     FNumFileOutputs=lambda attrs: 1,
     inplace=((0, 0),),
-    flops="the statistics of training alone",
+    flops="only the statistics in training",
     not_derivative="the gradient is that of the identity plus the penalty's",
     doc="The identity, whose gradient adds a penalty that draws the mean of each unit's activations, between 0 and 1, "
     "to a target (sparse autoencoders). The moving average follows in training as BatchNorm's do. Takes data (n, c, …) "

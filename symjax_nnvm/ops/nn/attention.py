@@ -125,7 +125,7 @@ def _mixture_shapes(
 
 
 def _of_scores(values: dict[str, Any], of: str) -> dict[str, Any]:
-    """The parameters of the mixture that is the gradient of scores by `a` or `b`: of the other, in the place of its
+    """The parameters of the mixture that is the gradient of scores by `a` or `b`: of the other, in place of its
     part."""
     out, mixed = ("a", "b") if of == "a" else ("b", "a")
     return {
@@ -151,7 +151,7 @@ def _of_mixture(p: MixtureParams) -> dict[str, Any]:
 
 
 def _scores_gradient(p: ScoresParams, a: NodeEntry, b: NodeEntry, ds: NodeEntry):
-    """dA = c dS B, dB = c dSᵀ A, each in the place of its part."""
+    """dA = c dS B, dB = c dSᵀ A, each in place of its part."""
     return gradient_as("_backward_attention_mixture_weights", [a, b], ds, **vars(p))
 
 

@@ -158,8 +158,8 @@ class MultiBoxDetectionParams(Params):
     background_id: int = param(0, doc="accepted and without effect, as on MXNet's CPU: class 0 is the background")
     nms_threshold: float = param(
         0.5,
-        doc="a box that overlaps a better one by so much (intersection over union) goes; outside (0, 1]: none goes, "
-        "and nothing is sorted",
+        doc="a box that overlaps a better one this much (intersection over union) is removed; outside (0, 1] "
+        "none is removed, and nothing is sorted",
     )
     force_suppress: bool = param(False, doc="a box may also be removed for one of another class")
     variances: Floats = param((0.1, 0.1, 0.2, 0.2), doc="factors of the predictions: centre x and y, width, height")

@@ -50,7 +50,7 @@ def infer_type(
 
     dtypes: what is known of the variables, by name or in the order of `IndexedGraph.input_nodes`; None is unknown.
     attr_key: the variable attribute that declares a dtype; None ignores declarations. narrowed: 64 bits run as 32, so
-    that dtypes which differ in that alone do not contradict each other. Raises InferenceError.
+    that dtypes which differ only in that do not contradict each other. Raises InferenceError.
     """
     return _with_inputs(graph, NARROWED_DTYPE if narrowed else DTYPE, dtypes, attr_key)
 

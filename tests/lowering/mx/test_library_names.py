@@ -40,7 +40,7 @@ def test_a_cell_with_projection_says_its_sizes_to_classes_that_derive_from_it():
 
 
 class Halved(gluon.Parameter):
-    """A parameter in the place of another, whose arrays it takes, as GluonNLP's WeightDropParameter is."""
+    """A parameter in place of another, whose arrays it takes, as GluonNLP's WeightDropParameter is."""
 
     def __init__(self, other: gluon.Parameter):
         self._deferred_init = other._deferred_init

@@ -85,7 +85,7 @@ def cv_network(name):
 
 
 def cv_file(name, tag=None, root=None):
-    """A file of parameters in the place of what GluonCV would download."""
+    """A file of parameters in place of what GluonCV would download."""
     path = os.path.join(tempfile.gettempdir(), f"{name}-{os.getpid()}.params")
     if name == "vgg16_atrous":  # no network of the list; all of its parameters may be missing
         mx.nd.save(path, {})

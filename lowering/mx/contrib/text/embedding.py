@@ -1,4 +1,4 @@
-"""Vectors of words: from a file of one's own, from GloVe's and fastText's files, several side by side.
+"""Vectors of words: from a file of your own, from GloVe's and fastText's files, several side by side.
 
 Nothing is downloaded: files of GloVe and fastText are read from the folder where MXNet would have put them.
 """
@@ -240,9 +240,9 @@ class FastText(_OfFile, pretrained_file_name="wiki.simple.vec"):
 
 
 class CustomEmbedding(_TokenEmbedding):
-    """Vectors of a file of one's own: on each line a token and its numbers, elem_delim between them.
+    """Vectors of a file of your own: on each line a token and its numbers, elem_delim between them.
 
-    init_unknown_vec: shape → the vector of unknown tokens. vocabulary: have its tokens alone. Raises ParamsFormatError,
+    init_unknown_vec: shape → the vector of unknown tokens. vocabulary: keep only its tokens. Raises ParamsFormatError,
     AssertionError.
     """
 

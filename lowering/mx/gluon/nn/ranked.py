@@ -1,4 +1,4 @@
-"""Layers that differ in their number of axes alone: one `__init__`, with other defaults in each."""
+"""Layers that differ only in their number of axes: one `__init__`, with other defaults in each."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 def _standing(value: Value, symbol: Symbol, shapes: Sequence[Numbers] | None = None) -> Value:
-    """Return a value that a body gets, or a node gives, in the place of one like it."""
+    """Return a value that a body gets, or a node gives, in place of one like it."""
     return Value(value.name, value.dtype, value.shapes if shapes is None else shapes, None, symbol, value.held)
 
 
@@ -29,7 +29,7 @@ def _stacked(g: Composer, piece: Value, symbol: Symbol, counts: Sequence[int]) -
 
 @onnx_import("If")
 def _if(g: Composer, test: Value) -> list[Value]:
-    """Return one branch alone where it is known which."""
+    """Return only the branch that is taken if it is known."""
     branches = [g.attr("then_branch"), g.attr("else_branch")]
     if test.array is not None:
         return g.body(branches[0 if test.array.item() else 1], [])

@@ -46,7 +46,7 @@ def convolve(g: Composer, x: Value, weight: Value, bias: Value | None = None) ->
 @onnx_import("ConvTranspose")
 def _conv_transpose(g: Composer, x: Value, weight: Value, bias: Value | None = None) -> Value:
     """Cut the borders of the result by padding; where its sides differ, a slice cuts the rest. What is wanted behind
-    the last window has the bias alone."""
+    the last window has only the bias."""
     need_float(g, x)
     w = window(g, x, _kernel(g, weight))
     rank, groups = len(w.kernel), g.attr("group", 1)

@@ -206,7 +206,7 @@ def _clip(g: Composer, x: Value, low: Value | None = None, high: Value | None = 
 
 @onnx_import("Dropout", ignores=("seed",))
 def _dropout(g: Composer, x: Value, ratio: Value | None = None, training: Value | None = None) -> Value:
-    """Drop in training alone, as MXNet's does, unless the file's training_mode is on."""
+    """Drop only in training, as MXNet's does, unless the file's training_mode is on."""
     if g.used(1):
         g.refuse("its mask is read, which MXNet's Dropout does not return")
     share = g.attr("ratio", 0.5) if ratio is None else float(g.constant_value(ratio, "ratio"))

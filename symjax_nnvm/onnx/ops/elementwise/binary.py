@@ -142,7 +142,7 @@ ALL_FUNCTIONS: dict[str, Function] = FUNCTIONS | {
     "ldexp": _ldexp,
     **{f"bitwise_{name}": _bits(name) for name in _BITS},
 }
-"""Likewise, those of the NumPy dialect alone included."""
+"""The same, with those that exist only in the NumPy dialect."""
 
 onnx_table({row.op: FUNCTIONS[row.name] for row in ops.FUNCTIONS})
 onnx_table({"_grad_add": FUNCTIONS["add"]})

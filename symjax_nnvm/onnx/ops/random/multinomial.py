@@ -1,4 +1,4 @@
-"""Draws from what is listed have no ONNX form: its Multinomial takes one axis of distributions, and float32 alone."""
+"""Draws from what is listed have no ONNX form: its Multinomial takes only float32 and one axis of distributions."""
 
 from __future__ import annotations
 
