@@ -12,10 +12,10 @@ import numpy as np
 from jax import lax
 
 from lowering.source.equations import Atom, Body, ComputedArray, Equation, KnownArray, made, repeated
+from lowering.source.literals import dtype_text, number_text, size_text, tuple_text, value_text
 from lowering.source.names import Names
 from lowering.source.primitives import CALLS, COMPARISONS, HINTS, INFIX, OF_TWO, PREFIX, REDUCTIONS, Level
 from lowering.source.templates import CONST, DIM, INPUT, STRING, WORD, marker, replaced
-from lowering.source.values import dtype_text, number_text, size_text, tuple_text, value_text
 from symjax_nnvm.errors import LoweringError
 
 _INLINE = 46

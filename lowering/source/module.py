@@ -24,10 +24,11 @@ from lowering.source.blocks import (
     string_text,
 )
 from lowering.source.expressions import MANY
-from lowering.source.layout import COLUMNS, laid_out, lines_of
-from lowering.source.leaves import NodeCode
+from lowering.source.line_breaks import COLUMNS, laid_out, lines_of
+from lowering.source.literals import dtype_text, size_text, tuple_text
 from lowering.source.loops import Loop, layer_by_layer, with_loops
 from lowering.source.names import Names, identifier, quoted
+from lowering.source.node_code import NodeCode
 from lowering.source.templates import (
     CONST,
     DIM,
@@ -41,7 +42,6 @@ from lowering.source.templates import (
     words_of,
 )
 from lowering.source.trace import Traced
-from lowering.source.values import dtype_text, size_text, tuple_text
 
 _FIRST, _LAST = ("p", "states"), ("train", "key")
 """Words that functions pass on, before and after their other arguments."""

@@ -19,7 +19,7 @@ from lowering.messages.arguments import may_be_iterated
 from lowering.sharding.explicit_axes import under_auto_axes
 from lowering.sharding.placement import Placement
 from lowering.training.diagnosis import Diagnosis, diagnose_forward
-from lowering.training.finite import FiniteWatch, rows_not_finite
+from lowering.training.finite_outputs import FiniteWatch, rows_not_finite
 from lowering.training.inputs import Inputs
 from lowering.training.placing import gives_whole, put_batch
 from lowering.training.state import TrainState

@@ -37,12 +37,12 @@ from lowering.optim.optimizers import make_optimizer
 from lowering.sharding.explicit_axes import under_auto_axes
 from lowering.sharding.placement import Rules, make_placement
 from lowering.training.accumulate import Reduction, parse_accumulate
-from lowering.training.classes import ClassNumbers
 from lowering.training.diagnosis import Diagnosis, diagnose
 from lowering.training.evaluation import Evaluation
 from lowering.training.fit import CheckFinite, Run
 from lowering.training.history import History
 from lowering.training.inputs import Batch, find_inputs
+from lowering.training.numbered_inputs import ClassNumbers
 from lowering.training.placing import first_optimizer_state, first_value, on_host, put_batch, put_whole
 from lowering.training.processes import on_first
 from lowering.training.state import TrainState

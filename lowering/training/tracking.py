@@ -12,9 +12,9 @@ import numpy as np
 from lowering.host.staged import Staged
 from lowering.sharding.explicit_axes import under_auto_axes
 from lowering.sharding.placement import DEFAULT_PLACEMENT, Placement
-from lowering.training.classes import ClassNumbers, Numbered, first_outside
 from lowering.training.inputs import Inputs
 from lowering.training.metrics import Metric, make_metrics
+from lowering.training.numbered_inputs import ClassNumbers, Numbered, first_outside
 from lowering.xla.out_of_memory import read, telling_memory
 from symjax_nnvm.errors import TrainingError, listed
 

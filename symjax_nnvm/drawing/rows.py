@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from symjax_nnvm.drawing.grid import Grid, Link, make_grid
-from symjax_nnvm.drawing.places import Extent, horizontal
+from symjax_nnvm.drawing.horizontal_places import Extent, horizontal
 from symjax_nnvm.drawing.ranks import ranks
 
 _GAP, _STEEPEST, _WIDEST = 18.0, 0.12, 70.0

@@ -20,7 +20,7 @@ from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.mxnet.array_names import ARG, AUX, bare_name, kind_of
 from symjax_nnvm.mxnet.sparse import SparseArray
-from symjax_nnvm.mxnet.structural import Layers, compatible, file_layers, match_layers, symbol_layers
+from symjax_nnvm.mxnet.structural_names import Layers, compatible, file_layers, match_layers, symbol_layers
 from symjax_nnvm.symbol.call_arguments import expect_arrays, expect_symbol
 from symjax_nnvm.symbol.inference_calls import infer_shapes
 from symjax_nnvm.symbol.symbol import Symbol

@@ -4,7 +4,7 @@ Named after MXNet's `mx.viz.plot_network`. Repeated blocks are drawn once with h
 (`repeated_blocks.py`), so that a network of 150 layers fits on a page; parameters are hidden or small print; subgraphs
 of control flow are frames.
 Where arrows of many rows' length would run side by side, as in a gradient of many layers, each begins at a copy of its
-source's name instead (`drawing/far.py`).
+source's name instead (`drawing/long_arrows.py`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from symjax_nnvm.drawing.description import Arrow, Border, Box, Drawing
-from symjax_nnvm.drawing.far import uncrowded
+from symjax_nnvm.drawing.long_arrows import uncrowded
 from symjax_nnvm.drawing.text_width import shortened
 from symjax_nnvm.errors import printable
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph

@@ -14,8 +14,8 @@ import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.drawing.description import Arrow, Border, Box, Drawing
 from symjax_nnvm.drawing.dot import dot_text
-from symjax_nnvm.drawing.far import uncrowded
 from symjax_nnvm.drawing.frame_layout import FrameLayout, Rectangle, lay_out
+from symjax_nnvm.drawing.long_arrows import uncrowded
 from symjax_nnvm.drawing.ranks import ranks
 from symjax_nnvm.drawing.rows import RowPiece
 from symjax_nnvm.drawing.svg import svg_text

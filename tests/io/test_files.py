@@ -45,7 +45,7 @@ _ALLOWED = {
                             "os.open(target, os.O_WRONLY)",
                             "os.open(entry.path, os.O_RDWR)"},
     "symjax_nnvm/cli/__init__.py": {"os.open(os.devnull, os.O_WRONLY)"},  # not a file
-    "lowering/mx/testing/surroundings.py": {"open(os.devnull, 'w')"},
+    "lowering/mx/testing/environment.py": {"open(os.devnull, 'w')"},
     "lowering/mx/gluon/utils.py": {"os.replace"},  # MXNet's function that does this
     "lowering/serving/program_file.py": {"np.savez(buffer)"},  # into memory, and from there through `files`
     "lowering/source/print_source.py": {"archive.open(f'{name}.npy', 'w')"},  # likewise, into memory

@@ -39,7 +39,7 @@ NAMING = {
     "symjax_nnvm/passes/place_sharding.py": f"{_BUILDS}: constraints",
     "symjax_nnvm/onnx/imports/constants.py": "ONNX' operators, some of which have the names of MXNet's",
     "lowering/lanes/primitive_rules.py": "JAX's primitives, one of which has the name of MXNet's operator",
-    "lowering/source/leaves.py": "JAX's primitives, one of which has the name of MXNet's operator",
+    "lowering/source/node_code.py": "JAX's primitives, one of which has the name of MXNet's operator",
     "lowering/source/equations.py": "JAX's primitives, one of which has the name of MXNet's operator",
     "symjax_nnvm/onnx/builder.py": "ONNX' operators, some of which have the names of MXNet's",
     "lowering/sharding/ctx_groups.py": f"{_BUILDS}: copies to another device",

@@ -18,8 +18,8 @@ from lowering.mx.io.file_iterators import ImageRecordUInt8Iter as ImageRecordUIn
 from lowering.mx.io.file_iterators import ImageRecordUInt8Iter_v1 as ImageRecordUInt8Iter_v1
 from lowering.mx.io.file_iterators import LibSVMIter as LibSVMIter
 from lowering.mx.io.mnist import MNISTIter as MNISTIter
-from lowering.mx.io.wrapped import PrefetchingIter as PrefetchingIter
-from lowering.mx.io.wrapped import ResizeIter as ResizeIter
+from lowering.mx.io.resized_and_prefetched import PrefetchingIter as PrefetchingIter
+from lowering.mx.io.resized_and_prefetched import ResizeIter as ResizeIter
 from symjax_nnvm.errors import UnknownAttributeError, did_you_mean
 
 

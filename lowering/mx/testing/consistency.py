@@ -127,18 +127,12 @@ def check_consistency(
     names = symbols[0].list_outputs(), symbols[0].list_arguments()
     assert all((symbol.list_outputs(), symbol.list_arguments()) == names for symbol in symbols)
     bound = [symbol.simple_bind(grad_req=grad_req, **ctx) for symbol, ctx in zip(symbols, ctx_list, strict=True)]
-    args, states = dict(arg_params or {}), dict(aux_params or {})
+    args = dict(arg_params or {})
     for name, array in sorted(bound[0].arg_dict.items()):
         draw = np.random.uniform(-0.92, 0.92, array.shape) if use_uniform else np.random.normal(size=array.shape)
         args.setdefault(name, (scale * draw).astype(rand_type))
     for executor in bound:
-        for name, array in executor.arg_dict.items():
-            array[:] = args[name]
-        for name, array in executor.aux_dict.items():
-            array[:] = states.get(name, 0)
-        for gradient in executor.grad_dict.values():
-            if gradient is not None and grad_req == "add":
-                gradient[:] = 0
+        _set_arrays(executor, args, aux_params or {}, grad_req)
     best = int(np.argmax([np.dtype(executor.outputs[0].dtype).itemsize for executor in bound]))
 
     def check(what: str, i: int, actual: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
@@ -181,6 +175,17 @@ def check_consistency(
         if i != best:
             check("Train", i, {**executor.output_dict, **executor.grad_dict}, truth)
     return truth
+
+
+def _set_arrays(executor: Any, args: Mapping[str, Any], states: Mapping[str, Any], grad_req: Any) -> None:
+    """Write arguments and states, 0 for states without a value, and 0 to gradients that are added up."""
+    for name, array in executor.arg_dict.items():
+        array[:] = args[name]
+    for name, array in executor.aux_dict.items():
+        array[:] = states.get(name, 0)
+    for gradient in executor.grad_dict.values():
+        if gradient is not None and grad_req == "add":
+            gradient[:] = 0
 
 
 def _size(array: NDArray) -> int:

@@ -9,8 +9,8 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.core.rules import lowers
-from lowering.ops.nn import places
-from lowering.ops.nn.places import Number, add, cut, fold, position
+from lowering.ops.nn import window_places
+from lowering.ops.nn.window_places import Number, add, cut, fold, position
 from symjax_nnvm.ops.nn import im2col as ops
 
 
@@ -33,7 +33,7 @@ def im2col(p: ops.Im2ColParams, data: Array) -> Array:
     def place(i: Number) -> Array:
         return cut(padded, axes, _start(p, i), counts, [stride for _, stride, _, _ in p.steps]).reshape(n, c, -1)
 
-    if p.window_size > places.WRITTEN_OUT:
+    if p.window_size > window_places.WRITTEN_OUT:
         columns = jnp.moveaxis(lax.map(place, lax.iota(np.int32, p.window_size)), 0, 2)
     else:
         columns = jnp.stack([place(i) for i in range(p.window_size)], 2)

@@ -20,8 +20,8 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.core.rules import ByPart, lowers
-from lowering.ops.nn import places
-from lowering.ops.nn.places import Number, add, cut, fold, per_axis, position
+from lowering.ops.nn import window_places
+from lowering.ops.nn.window_places import Number, add, cut, fold, per_axis, position
 from lowering.ops.wide import wide
 from symjax_nnvm.ir.rules.size_symbols import is_open
 from symjax_nnvm.ops.nn import pooling as ops
@@ -68,7 +68,7 @@ def overlap_add(part: Callable[[Number, Placing], Array], shape: tuple[int, ...]
     arrays instead asks at each element whether a window is there, and XLA:CPU may compute that part anew for each
     place: gradients of 3×3 maxima, 2 apart, of float32[16, 64, 112, 112] take 10 ms so, and 25 the other way.
     """
-    if math.prod(w.kernel) > places.WRITTEN_OUT:
+    if math.prod(w.kernel) > window_places.WRITTEN_OUT:
         return _overlap_add_in_turn(lambda i: part(i, lambda x: x), shape, w)
     phases = _Phases.of_windows(w)
     sums: list[Array] = []
@@ -204,7 +204,7 @@ class _Blocks:
 
 def _goes_by_rows(x: Array, w: Windows, platform: str) -> bool:
     """Return whether windows hold whole rows of channels, on a CPU, and few enough to be written out."""
-    return platform == "cpu" and w.axes[-1] < x.ndim - 1 and math.prod(w.kernel) <= places.WRITTEN_OUT
+    return platform == "cpu" and w.axes[-1] < x.ndim - 1 and math.prod(w.kernel) <= window_places.WRITTEN_OUT
 
 
 def _by_samples(function: Callable[..., Array], *arrays: Array) -> Array:
@@ -444,7 +444,7 @@ def _max_gradient(p: ops.PoolingParams, ograd: Array, data: Array, output: Array
         for one, before, after in reversed(_maxima_along(data, w)):
             ograd = _max_gradient_along(ograd, before, after, one)
         return ograd
-    if platform == "cpu" and w.are_padded and math.prod(w.kernel) <= places.WRITTEN_OUT:
+    if platform == "cpu" and w.are_padded and math.prod(w.kernel) <= window_places.WRITTEN_OUT:
         # On a CPU padding and comparisons are one loop, which takes half as long again where it is not one sample's;
         # data without padding are read by a loop over samples three times as slowly.
         first = _by_samples(lambda data, output: _first_maxima(data, output, w), data, output)

@@ -10,7 +10,7 @@ from jax import Array, lax
 
 from lowering.core.rules import ByPart, lowers
 from lowering.ops.nn import pooling
-from lowering.ops.nn.places import Number, fold
+from lowering.ops.nn.window_places import Number, fold
 from symjax_nnvm.ops.nn import pooling as windowing
 from symjax_nnvm.ops.nn import pooling_v1 as ops
 

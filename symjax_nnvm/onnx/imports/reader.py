@@ -16,7 +16,7 @@ from symjax_nnvm.onnx.imports.failures import OF_FORMS, first_line
 from symjax_nnvm.onnx.imports.file_tensors import Weights
 from symjax_nnvm.onnx.imports.file_values import Numbers, Value, one
 from symjax_nnvm.onnx.imports.import_registry import import_of, input_problem
-from symjax_nnvm.onnx.imports.ops.pieces import entering, leaving, of_sizes
+from symjax_nnvm.onnx.imports.ops.casts_and_shapes import entering, leaving, of_sizes
 from symjax_nnvm.onnx.imports.reading import defaults
 from symjax_nnvm.symbol.symbol import Symbol
 

@@ -13,8 +13,8 @@ import pytest
 
 import symjax_nnvm as nn
 from lowering import Batches, Trainer, mx
-from lowering.training.classes import ClassNumbers, Numbered, first_outside
 from lowering.training.history import EpochRecord, History, StepEvent
+from lowering.training.numbered_inputs import ClassNumbers, Numbered, first_outside
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import NonFiniteWarning, OutOfMemoryError, SymbolValueError, TrainingError
 from tests.lowering.training.networks import classifier, convolutional, images, points, values

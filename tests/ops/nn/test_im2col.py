@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import lowering
-from lowering.ops.nn import places
+from lowering.ops.nn import window_places
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.support.comparison import assert_close
@@ -91,8 +91,8 @@ def test_the_places_of_a_window_in_a_loop_give_what_they_give_one_by_one(
     net = sym.im2col(DATA, **window)
     heads = [rng.normal(size=net.infer_shape(data=data.shape)[1][0]).astype(np.float32)]
     found = []
-    for written_out in (places.WRITTEN_OUT, 0):
-        monkeypatch.setattr(places, "WRITTEN_OUT", written_out)
+    for written_out in (window_places.WRITTEN_OUT, 0):
+        monkeypatch.setattr(window_places, "WRITTEN_OUT", written_out)
         outputs, grads, _ = evaluated(lowering.grad_fn(net), {"data": data}, head_grads=heads)
         found.append([outputs[0], grads["data"]])
     for a, b in zip(*found, strict=True):

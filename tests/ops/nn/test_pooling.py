@@ -14,7 +14,7 @@ from jax import lax
 
 import lowering
 import symjax_nnvm as nn
-from lowering.ops.nn import places, pooling
+from lowering.ops.nn import pooling, window_places
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ops.nn import pooling as windowing
@@ -309,7 +309,7 @@ def test_the_places_of_a_window_in_a_loop_give_what_they_give_one_by_one(
     for symbol, values in nets:
         values = {name: values[name] for name in symbol.list_arguments()}
         with monkeypatch.context() as patch:
-            patch.setattr(places, "WRITTEN_OUT", 0)
+            patch.setattr(window_places, "WRITTEN_OUT", 0)
             in_turn = evaluated(lowering.to_jax(symbol), values)[0]
         written_out = evaluated(lowering.to_jax(symbol), values)[0]
         for a, b in zip(in_turn, written_out, strict=True):
@@ -345,7 +345,7 @@ def test_long_windows_along_one_axis_after_the_other_are_windows(
     shape: tuple[int, ...], params: dict[str, Any], pool_type: str, monkeypatch: pytest.MonkeyPatch
 ):
     """Value, gradient, and the gradient's gradient; there are equal maxima."""
-    monkeypatch.setattr(places, "WRITTEN_OUT", 0)
+    monkeypatch.setattr(window_places, "WRITTEN_OUT", 0)
     data = np.round(np.random.RandomState(0).randn(*shape) * 2).astype(np.float32)
     net = pool(pool_type=pool_type, p_value=2, **params)
     gradient = net.gradient(["data"], head_grads=sym.Variable("head"))

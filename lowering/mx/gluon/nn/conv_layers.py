@@ -15,6 +15,7 @@ from lowering.mx.base import numeric_types
 from lowering.mx.gluon.gluon_errors import MismatchError
 from lowering.mx.gluon.hybrid import HybridBlock
 from lowering.mx.gluon.nn.activations import Activation
+from lowering.mx.gluon.nn.layers_by_rank import Ranked
 from lowering.mx.gluon.nn.pooling import AvgPool1D as AvgPool1D
 from lowering.mx.gluon.nn.pooling import AvgPool2D as AvgPool2D
 from lowering.mx.gluon.nn.pooling import AvgPool3D as AvgPool3D
@@ -27,7 +28,6 @@ from lowering.mx.gluon.nn.pooling import GlobalMaxPool3D as GlobalMaxPool3D
 from lowering.mx.gluon.nn.pooling import MaxPool1D as MaxPool1D
 from lowering.mx.gluon.nn.pooling import MaxPool2D as MaxPool2D
 from lowering.mx.gluon.nn.pooling import MaxPool3D as MaxPool3D
-from lowering.mx.gluon.nn.ranked import Ranked
 from lowering.mx.gluon.tensor import Tensor
 from lowering.mx.shared_arguments import explained_by
 

@@ -7,7 +7,7 @@ from typing import Any
 from lowering.messages.counts import checks_flags
 from lowering.mx.base import numeric_types
 from lowering.mx.gluon.gluon_errors import MismatchError
-from lowering.mx.gluon.nn.ranked import Ranked
+from lowering.mx.gluon.nn.layers_by_rank import Ranked
 from lowering.mx.gluon.tensor import Tensor
 from lowering.mx.shared_arguments import explained_by
 

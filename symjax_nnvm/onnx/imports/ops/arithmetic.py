@@ -11,7 +11,7 @@ from symjax_nnvm.ir.types import is_float
 from symjax_nnvm.onnx.imports.composer import Composer
 from symjax_nnvm.onnx.imports.file_values import Value
 from symjax_nnvm.onnx.imports.import_registry import ImportForm, import_table, onnx_import, same
-from symjax_nnvm.onnx.imports.ops.pieces import alike, cast, expand_dims
+from symjax_nnvm.onnx.imports.ops.casts_and_shapes import alike, cast, expand_dims
 
 
 def binary(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from symjax_nnvm.onnx.imports.composer import STATIC, Composer
 from symjax_nnvm.onnx.imports.file_values import Numbers, Value
 from symjax_nnvm.onnx.imports.import_registry import no_import, onnx_import
-from symjax_nnvm.onnx.imports.ops.pieces import cast, entering, held_as, reshape
+from symjax_nnvm.onnx.imports.ops.casts_and_shapes import cast, entering, held_as, reshape
 from symjax_nnvm.symbol.control_flow import cond, foreach, while_loop
 from symjax_nnvm.symbol.symbol import Symbol
 

@@ -9,7 +9,7 @@ from symjax_nnvm.onnx.imports.composer import Composer
 from symjax_nnvm.onnx.imports.file_values import Value
 from symjax_nnvm.onnx.imports.import_registry import onnx_import
 from symjax_nnvm.onnx.imports.ops.arithmetic import add
-from symjax_nnvm.onnx.imports.ops.pieces import cut, need_float, pad, reshape
+from symjax_nnvm.onnx.imports.ops.casts_and_shapes import cut, need_float, pad, reshape
 from symjax_nnvm.onnx.imports.ops.windows import OnnxWindow, window
 
 

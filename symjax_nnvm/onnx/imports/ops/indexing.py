@@ -10,7 +10,7 @@ from symjax_nnvm.onnx.imports.composer import STATIC, WIDER, Composer
 from symjax_nnvm.onnx.imports.file_values import Value
 from symjax_nnvm.onnx.imports.import_registry import no_import, onnx_import
 from symjax_nnvm.onnx.imports.ops.arithmetic import where
-from symjax_nnvm.onnx.imports.ops.pieces import cast, cut, expand_dims, need_float, pad, reshape, transpose
+from symjax_nnvm.onnx.imports.ops.casts_and_shapes import cast, cut, expand_dims, need_float, pad, reshape, transpose
 
 
 @onnx_import("Slice")

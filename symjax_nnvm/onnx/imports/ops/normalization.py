@@ -11,7 +11,7 @@ from symjax_nnvm.onnx.imports.composer import Composer
 from symjax_nnvm.onnx.imports.file_values import Value
 from symjax_nnvm.onnx.imports.import_registry import onnx_import
 from symjax_nnvm.onnx.imports.ops.arithmetic import add, mul
-from symjax_nnvm.onnx.imports.ops.pieces import cast, need_float, reshape
+from symjax_nnvm.onnx.imports.ops.casts_and_shapes import cast, need_float, reshape
 
 _STASH = ("stash_type",)
 """The precision of statistics, which is here that of the data, and of half precision float32."""

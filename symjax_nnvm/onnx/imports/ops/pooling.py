@@ -8,7 +8,7 @@ from typing import Any
 from symjax_nnvm.onnx.imports.composer import Composer
 from symjax_nnvm.onnx.imports.file_values import Value
 from symjax_nnvm.onnx.imports.import_registry import ImportForm, onnx_import
-from symjax_nnvm.onnx.imports.ops.pieces import cast, need_float, pad
+from symjax_nnvm.onnx.imports.ops.casts_and_shapes import cast, need_float, pad
 from symjax_nnvm.onnx.imports.ops.windows import OnnxWindow, window
 
 

@@ -11,7 +11,7 @@ from symjax_nnvm.onnx.imports.composer import Composer
 from symjax_nnvm.onnx.imports.file_values import Value
 from symjax_nnvm.onnx.imports.import_registry import onnx_import
 from symjax_nnvm.onnx.imports.ops.arithmetic import add, mul
-from symjax_nnvm.onnx.imports.ops.pieces import broadcast, need_float, reshape, scaled, transpose
+from symjax_nnvm.onnx.imports.ops.casts_and_shapes import broadcast, need_float, reshape, scaled, transpose
 
 
 @onnx_import("Gemm")

@@ -11,8 +11,8 @@ from symjax_nnvm.onnx.imports.composer import Composer
 from symjax_nnvm.onnx.imports.file_values import Value
 from symjax_nnvm.onnx.imports.import_registry import ImportForm, import_of, import_table, onnx_import
 from symjax_nnvm.onnx.imports.ops.arithmetic import add, div, larger, mul, smaller, sub
+from symjax_nnvm.onnx.imports.ops.casts_and_shapes import cast, reshape, transpose
 from symjax_nnvm.onnx.imports.ops.convolution import convolve
-from symjax_nnvm.onnx.imports.ops.pieces import cast, reshape, transpose
 from symjax_nnvm.onnx.imports.ops.product import matmul
 from symjax_nnvm.onnx.imports.ops.unary import round_to_even
 

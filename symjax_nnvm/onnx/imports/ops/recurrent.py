@@ -9,7 +9,7 @@ import numpy as np
 from symjax_nnvm.onnx.imports.composer import Composer
 from symjax_nnvm.onnx.imports.file_values import Value
 from symjax_nnvm.onnx.imports.import_registry import ImportForm, onnx_import
-from symjax_nnvm.onnx.imports.ops.pieces import cast, cut, filled, reshape, transpose
+from symjax_nnvm.onnx.imports.ops.casts_and_shapes import cast, cut, filled, reshape, transpose
 
 _CELLS: dict[str, tuple[str, tuple[int, ...], tuple[str, ...]]] = {
     "RNN": ("rnn_tanh", (0,), ("Tanh",)),

@@ -11,7 +11,7 @@ from symjax_nnvm.onnx.imports.composer import Composer
 from symjax_nnvm.onnx.imports.constants import reference
 from symjax_nnvm.onnx.imports.file_values import Value
 from symjax_nnvm.onnx.imports.import_registry import onnx_import
-from symjax_nnvm.onnx.imports.ops.pieces import need_float
+from symjax_nnvm.onnx.imports.ops.casts_and_shapes import need_float
 from symjax_nnvm.onnx.proto import import_onnx
 
 _LARGEST = 4096

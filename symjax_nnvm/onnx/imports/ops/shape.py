@@ -11,7 +11,15 @@ from symjax_nnvm.ir.types import MAX_RANK
 from symjax_nnvm.onnx.imports.composer import STATIC, Composer
 from symjax_nnvm.onnx.imports.file_values import Numbers, Value, one
 from symjax_nnvm.onnx.imports.import_registry import onnx_import
-from symjax_nnvm.onnx.imports.ops.pieces import alike, broadcast, expand_dims, filled, reshape, squeeze, transpose
+from symjax_nnvm.onnx.imports.ops.casts_and_shapes import (
+    alike,
+    broadcast,
+    expand_dims,
+    filled,
+    reshape,
+    squeeze,
+    transpose,
+)
 
 
 def _value(g: Composer, arrays: list[np.ndarray], name: str) -> Value:

@@ -12,7 +12,7 @@ from symjax_nnvm.onnx.imports.composer import WIDER, Composer
 from symjax_nnvm.onnx.imports.file_values import Value
 from symjax_nnvm.onnx.imports.import_registry import import_table, onnx_import, same
 from symjax_nnvm.onnx.imports.ops.arithmetic import add, larger, mul, smaller, where
-from symjax_nnvm.onnx.imports.ops.pieces import cast, reshape, scaled
+from symjax_nnvm.onnx.imports.ops.casts_and_shapes import cast, reshape, scaled
 from symjax_nnvm.onnx.proto import import_onnx
 from symjax_nnvm.ops.nn.activation import SELU_ALPHA, SELU_SCALE
 

@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from lowering.source.layout import COLUMNS, laid_out
+from lowering.source.line_breaks import COLUMNS, laid_out
 from tests.support.printed import well_formed
 
 NAMES = ", ".join(f"name_{i}" for i in range(12))

@@ -9,10 +9,10 @@ from lowering.source.blocks import RESERVED, PrintedCall
 from lowering.source.equations import Atom, Body, flatten, is_zero, made
 from lowering.source.expressions import Code, print_body
 from lowering.source.idioms import with_idioms
+from lowering.source.literals import tuple_text
 from lowering.source.names import Names
 from lowering.source.templates import CONST, DIM, INPUT, STRING, WORD, found, is_reserved, marker, replaced, with_return
 from lowering.source.trace import TracedNode, refusal
-from lowering.source.values import tuple_text
 from symjax_nnvm.errors import printable
 from symjax_nnvm.ir.attributes import FListInputNames
 
