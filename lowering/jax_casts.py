@@ -26,7 +26,7 @@ class TooWideError(NNVMError, OverflowError):
         self._problem = problem
 
     def at(self, op: object, node: object) -> TooWideError:
-        """Return the error of a parameter of a node."""
+        """Return the same error, which names an operator and a node."""
         return TooWideError(self._problem, op=op, node=node)
 
 

@@ -120,7 +120,7 @@ class Options:
     compute with 8-bit integers; None: those of the graph. attention: "cudnn" for attention in half precision by cuDNN's
     kernel on a CUDA GPU; None: by products and softmax. stages: the pipeline, by default `stages()`.
 
-    Raises PassError for a name that is none of the optional stages', SymbolValueError for a platform or an attention
+    Raises PassError for a name that is not one of the optional stages', SymbolValueError for a platform or an attention
     that is none.
     """
 
@@ -163,7 +163,7 @@ def require_platform(platform: str | None) -> None:
 def without(*names: str) -> Iterator[None]:
     """Let plans made in this context (thread) leave out the stages of these names: `with without("FoldScaleAxis"):`.
 
-    Raises PassError for a name that is none of `optional_stages()`.
+    Raises PassError for a name that is not one of `optional_stages()`.
     """
     token = _without.set(Options(without=_without.get().union(names)).without)
     try:

@@ -62,7 +62,7 @@ def choose(
     platform: "cpu", …; on one without a table, "xla". precise: none whose float32 errors exceed 1e-6 of scale, which
     F(4×4)'s do; nor ever in float64. constant: what is made of the weight alone is made once, before. library: a
     library of the platform may be called; where the weight is constant, and it does what follows in the same pass, it
-    is taken unless Winograd's algorithm saves much more. Raises FileError for a table of the user's that is none.
+    is taken unless Winograd's algorithm saves much more. Raises FileError for a malformed table of the user's.
     """
     if not isinstance(geometry.macs, int):  # a size that an exported program leaves open
         return "xla"

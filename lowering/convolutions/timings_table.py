@@ -53,7 +53,7 @@ def user_table(platform: str) -> Path:
 
 @cache
 def rows_of(platform: str) -> tuple[Measured, ...]:
-    """Return the rows of the user's table and of ours. Raises FileError for a table of the user's that is none."""
+    """Return the rows of the user's table and of ours. Raises FileError for a malformed table of the user's."""
     ours = Path(__file__).with_name(f"algorithms_{platform}.json")
     return tuple(row for path in (user_table(platform), ours) if path.is_file() for row in read_table(path).rows)
 
@@ -70,7 +70,7 @@ def write_table(path: StrPath, table: Table) -> None:
 
 
 def read_table(path: StrPath) -> Table:
-    """Read a table. Raises FileError for what is none."""
+    """Read a table. Raises FileError for anything else."""
     data = read_bounded(path, MAX_BYTES, "a table of algorithms")
     try:
         document = json.loads(data)

@@ -36,7 +36,7 @@ class Inferred(NamedTuple):
 
 
 def _holds(inferred: DType | None, dtype: DType) -> bool:
-    """Return whether an array of a dtype is one of the inferred dtype: of 64 bits, where JAX has 32, too."""
+    """Return whether a dtype is the inferred one, or its 32-bit form where JAX's 64-bit mode is off."""
     return inferred in (dtype, None) or (
         inferred in ("int64", "uint64", "float64") and jax.dtypes.canonicalize_dtype(inferred).name == dtype
     )

@@ -61,7 +61,7 @@ class DetectionLabel(NamedTuple):
 
 
 def detection_label(raw: np.ndarray, where: str) -> DetectionLabel:
-    """Return a label from its row. where: the record's name. Raises TrainingError for what is none."""
+    """Return a label from its row. where: the record's name. Raises TrainingError for anything else."""
     raw = np.asarray(raw, np.float32).reshape(-1)
     header, width = (int(number) if np.isfinite(number) else 0 for number in raw[:2]) if len(raw) > 1 else (0, 0)
     problem = None

@@ -191,7 +191,7 @@ class ArrayCell(Cell):
         self.value, self.shown = at_home(jax.device_put(value, self._place_of_new(value))), True
 
     def _place_of_new(self, value: Any) -> Place:
-        """Return the place of an array made of a value: over several devices, if the old array is so and the value is
+        """Return where to put a new array: on the old array's devices if it is on several and the value is
         not."""
         if (
             self.place is None

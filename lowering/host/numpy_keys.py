@@ -32,7 +32,7 @@ def words_of_seed(seed: int, number: int | None = None) -> Any:
 
 
 def as_key(words: Any) -> Any:
-    """The key of words, which may be traced; of a key itself, and of None."""
+    """Return words, which may be traced, as a key; anything else, a key or None, is returned unchanged."""
     return (
         jax.random.wrap_key_data(words, impl=_IMPLEMENTATION) if getattr(words, "dtype", None) == np.uint32 else words
     )

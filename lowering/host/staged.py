@@ -211,7 +211,7 @@ class Staged:
         """The efforts other than "auto" that calls were made by."""
 
     def __call__(self, *args: Any) -> Any:
-        """The function's results."""
+        """Call the function, by the way that is due, and return its results."""
         try:
             way = self._way(args)
             if isinstance(way, _Evaluated):
@@ -423,7 +423,7 @@ def _place_of(leaves: Sequence[Any]) -> Any:
 
 
 def _as_kind(array: jax.Array, kind: Any) -> jax.Array:
-    """Return an array, of keys where it holds the words of keys."""
+    """Return an array; as an array of keys if `kind` has JAX's dtype of keys."""
     return jax.random.wrap_key_data(array, impl="threefry2x32") if is_key(kind.dtype) else array
 
 

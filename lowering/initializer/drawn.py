@@ -38,7 +38,7 @@ def _normal(desc: str, key: jax.Array | None, shape: Shape, sigma: float) -> Any
 
 
 def _from_0_on(number: Any, param: str) -> Any:
-    """Return a number. Raises CountError for what is none, InitializerError for one below 0."""
+    """Return a number. Raises CountError for anything else, InitializerError for one below 0."""
     check_number(number, param)
     if not float(number) >= 0:
         raise InitializerError(f"Wrong {param}", param=param, expected="a number ≥ 0", got=repr(number))

@@ -168,7 +168,7 @@ def kind_of(annotation: Any) -> Kind | None:
 
 
 def require_symbol(symbol: Any, where: str) -> Symbol:
-    """Return the symbol. Raises CallError for what is none: a path, or what `load_checkpoint` returns."""
+    """Return the symbol. Raises CallError for anything else, such as a path or what `load_checkpoint` returns."""
     if isinstance(symbol, Symbol):
         return symbol
     if isinstance(symbol, tuple):

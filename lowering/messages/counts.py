@@ -29,7 +29,7 @@ class KindError(ParamError, TypeError):
 
 
 def check_count(number: Any, param: str, least: int = 1) -> int:
-    """Return a whole number as Python's. Raises CountError for one below `least`, and for what is none."""
+    """Return a whole number as Python's. Raises CountError for one below `least`, and for anything else."""
     try:
         count = operator.index(number)
     except TypeError:
@@ -47,7 +47,7 @@ def check_flag(value: Any, param: str) -> bool:
 
 
 def checked_dtype(dtype: Any, owner: str) -> DType:
-    """Return the name of a dtype. owner: what has it. Raises KindError, a TypeError, for what is none of MXNet's."""
+    """Return the name of a dtype. owner: what has it. Raises KindError, a TypeError, for a dtype that MXNet lacks."""
     try:
         return dtype_name(dtype)
     except ValueError:

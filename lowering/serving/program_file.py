@@ -216,7 +216,7 @@ def described(
 ) -> dict[str, jax.ShapeDtypeStruct]:
     """Return shapes and dtypes of inputs by name, whose sizes are numbers, or names for which the conditions hold.
 
-    Raises SymbolValueError for a name that is none, and for what is neither a number nor a name.
+    Raises SymbolValueError for an unknown name, and for what is neither a number nor a name.
     """
     scope = jax.export.SymbolicScope(conditions)
 

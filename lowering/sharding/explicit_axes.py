@@ -70,7 +70,7 @@ def under_auto_axes(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def lying_like(values: Mapping[str, Any], models: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arrays by name, each on explicit axes where the one of its name among the models is, and split like it."""
+    """Return arrays by name; if the model of that name is on explicit axes, the array is placed and split like it."""
     return {name: _lying_like(value, models.get(name)) for name, value in values.items()}
 
 

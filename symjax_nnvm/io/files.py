@@ -447,7 +447,7 @@ class PositionedFile:
 
 
 def path_text(path: StrPath, argument: str = "path") -> str:
-    """Return a path as text. argument: its name in the function that was called. Raises PathError for what is none, as
+    """Return a path as text. argument: its name in the function that was called. Raises PathError for anything else, as
     None is, a number (`open` takes it for an open file) and bytes."""
     text = path.__fspath__() if isinstance(path, os.PathLike) else path
     if not isinstance(text, str):

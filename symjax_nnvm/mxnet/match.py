@@ -180,7 +180,7 @@ class _Search:
         self.lost = [source for source in self.params if source not in set(self.left.values())]
 
     def take(self, name: str, bare: str) -> None:
-        """An array of the file is that of a variable."""
+        """Record that an array of the file belongs to a variable. bare: the array's name in the file."""
         self.pairs[name] = self.left.pop(bare)
 
     def missing(self) -> dict[str, Shape | None]:
@@ -188,7 +188,7 @@ class _Search:
         return {name: shape for name, shape in self.expected.items() if name not in self.pairs}
 
     def by_name(self) -> None:
-        """Names that are the symbol's."""
+        """Match the arrays that have the symbol's names."""
         for name in self.expected:
             if name in self.left:
                 self.take(name, name)

@@ -75,7 +75,7 @@ def write_list(path: StrPath, rows: Iterable[ImageRow]) -> None:
 
 
 def read_list(path: StrPath) -> list[ImageRow]:
-    """Return the lines of a list. Raises RecordFormatError for one that is none, FileError, OSError."""
+    """Return the lines of a list. Raises RecordFormatError for a list that is malformed, FileError, OSError."""
     data = read_bounded(path, _MAX_LIST, "a list of images", RecordFormatError)
     rows = []
     for i, line in enumerate(data.decode("utf-8", "surrogateescape").split("\n"), 1):

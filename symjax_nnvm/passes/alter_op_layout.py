@@ -51,7 +51,7 @@ class _Orders:
         self._firsts: dict[NodeEntry, NodeEntry] = {}
 
     def first(self, entry: NodeEntry) -> NodeEntry:
-        """Return the entry in its own order."""
+        """Return the entry with its axes in their original order, transposed back if necessary."""
         if entry not in self._last or entry in self._firsts:
             return self._firsts.get(entry) or entry._replace(node=self._nodes.get(entry.node, entry.node))
         data, order, _ = self._last[entry]

@@ -36,7 +36,7 @@ class DataLoaderIter(DataIter):
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Begin again at the first batch."""
         self._batches = iter(self._loader)
 
     def iter_next(self) -> bool:

@@ -315,7 +315,7 @@ def _batches(data: Iterable[Any], names: Sequence[str], most: int | None) -> Ite
 
 
 def _arrays_of(batch: Any) -> list[Any]:
-    """Return the arrays of a loader's batch, the first without the axis that clips of videos have besides."""
+    """Return the arrays of a loader's batch; the first two axes of a batch of video clips are merged."""
     if isinstance(batch, (list, tuple)) and not batch:
         return []
     first, *others = batch if isinstance(batch, (list, tuple)) else [batch]

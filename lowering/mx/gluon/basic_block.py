@@ -328,7 +328,7 @@ class Block:
         return out
 
     def _door(self) -> Door:
-        """Return how messages have a call of the block."""
+        """Return the `Door` of the block: what messages show as a call of it."""
         return door_of(type(self).__name__, self.forward)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:

@@ -323,7 +323,7 @@ class Parameter:
             raise BlockValueError(problem, fix="Call initialize(ctx=...).")
 
     def cast(self, dtype: DType) -> None:
-        """Convert the arrays, and those made later, to another dtype. Raises KindError for what is none."""
+        """Convert the arrays, and those made later, to another dtype. Raises KindError for anything else."""
         checked_dtype(dtype, self.name)
         self._dtype = dtype
         if self._data is None:

@@ -90,7 +90,7 @@ class MNISTIter(MXDataIter):
             _LOG.info("MNISTIter: load %d images, shuffle=%d, shape=%s", len(rows), shuffle, shape)
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Begin again at the first batch."""
         self._next = 0
 
     def next(self) -> DataBatch:

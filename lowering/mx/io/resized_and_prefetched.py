@@ -73,7 +73,7 @@ class ResizeIter(_WholeBatches):
         self.cur = 0
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Begin again at the first batch."""
         self.cur = 0
         if self.reset_internal:
             self.data_iter.reset()
@@ -143,7 +143,7 @@ class PrefetchingIter(_WholeBatches):
             return None
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Begin again at the first batch."""
         wait([self._next])
         for source in self.iters:
             source.reset()

@@ -124,7 +124,7 @@ class CompositeEvalMetric(EvalMetric):
             metric.update_dict(labels, preds)
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Forget all batches: sums and counts are 0 again."""
         for metric in self.metrics:
             metric.reset()
 

@@ -33,7 +33,7 @@ class PearsonCorrelation(MeanOfBatches):
         super().__init__(name, output_names, label_names, average=average)
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Forget all batches: sums and counts are 0 again."""
         self._seen: list[tuple[Any, Any]] = []
         super().reset()
 
@@ -77,7 +77,7 @@ class PCC(EvalMetric):
         super().__init__(name, output_names, label_names, has_global_stats=has_global_stats)
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Forget all batches: sums and counts are 0 again."""
         self.gcm = np.zeros((self.k, self.k))
         self.global_num_inst = 0.0
         self.reset_local()

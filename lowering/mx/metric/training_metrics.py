@@ -54,7 +54,7 @@ class _Summed(EvalMetric):
         return self._compiled[0]
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Forget all batches: sums and counts are 0 again."""
         self._before = self._state = self._metric.init()
 
     def reset_local(self) -> None:

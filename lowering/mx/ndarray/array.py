@@ -701,7 +701,7 @@ class _Copied(recording.ByPython):
         return function_named("_copy")(Symbol.create_variable("a0"), name="copy")
 
     def backward(self, head: NDArray) -> NDArray:
-        """Return the head gradient where the array was."""
+        """Return the head gradient on the context that the array came from."""
         return head.as_in_context(self._context)
 
 
@@ -765,7 +765,7 @@ def _unpickled(value: np.ndarray, device_type: str, device_id: int, dialect: str
 
 
 def _as_numbers(value: Any, dtype: DType) -> np.ndarray:
-    """Return what is written to an array as an array of NumPy's. Raises SymbolTypeError for what is none."""
+    """Return what is written to an array as an array of NumPy's. Raises SymbolTypeError for anything else."""
     try:
         array = np.asarray(value)
         if array.dtype.kind in "biufV":

@@ -175,7 +175,7 @@ def _index_array(entry: Any) -> np.ndarray:
 
 def _in_range(entry: Any, axis: int, length: int) -> Any:
     """Return an entry for an axis. Raises SymbolIndexError for numbers out of range; SymbolValueError and
-    SymbolTypeError for a slice that is none."""
+    SymbolTypeError for a slice with wrong bounds."""
     if isinstance(entry, slice):
         try:
             entry.indices(length)

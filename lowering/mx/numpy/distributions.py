@@ -219,7 +219,7 @@ def multinomial(op: Operators, n: int, pvals: Any, size: ShapeLike | None = None
 
 
 def _as_sizes(size: Any) -> tuple[int, ...]:
-    """Return a shape as a tuple. Raises DialectValueError for what is none."""
+    """Return a shape as a tuple. Raises DialectValueError for anything else."""
     sizes = () if size is None else tuple(size) if isinstance(size, list | tuple) else (size,)
     if any(not isinstance(number, int | np.integer) or number < 0 for number in sizes):
         raise DialectValueError("size must be a shape", expected="a whole number ≥ 0, or a tuple of them", got=size)

@@ -169,7 +169,7 @@ def _check_ufunc(name: str, arguments: dict[str, Any]) -> None:
         if key not in _UFUNC_DEFAULTS:
             raise SymbolTypeError(f"{name}() got an unexpected keyword argument {key!r}")
         if key == "dtype" and value is not None:
-            native_dtype(value)  # raises a TypeError for what is none
+            native_dtype(value)  # raises a TypeError for anything else
         if key == "casting" and value not in _CASTINGS:
             raise SymbolTypeError(f"casting={value} not understood for operator {name}", expected=", ".join(_CASTINGS))
         if value is not _UFUNC_DEFAULTS[key] and value != _UFUNC_DEFAULTS[key]:

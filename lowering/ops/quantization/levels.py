@@ -48,7 +48,7 @@ def scale_of(dtype: Any, *range_ends: Array | float) -> Array:
 
 
 def rounded(x: Array, dtype: str) -> Array:
-    """The nearest integers of a dtype, even ones in the middle; its greatest for NaN, as oneDNN has them."""
+    """Return the nearest integers of a dtype, ties to even; NaN becomes the greatest, as in oneDNN."""
     info = np.iinfo(dtype)
     low, high = (
         np.float32(info.min),

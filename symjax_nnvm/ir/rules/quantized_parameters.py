@@ -32,8 +32,8 @@ def way_out_of_mixing(names: Iterable[str], surplus: Collection[str]) -> str:
 
 
 def wrong_parameters(names: Collection[str], arrays: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Yield each parameter of integers whose array holds floats, or whose range is none: its name, what is wrong, and
-    what is expected, what there is, and the way out.
+    """Yield each parameter of integers whose array holds floats, or whose range is invalid: its name, what is wrong,
+    and what is expected, what there is, and the way out.
 
     names: the names of the network's arguments. What has no array is passed by.
     """

@@ -85,7 +85,7 @@ class Composer:
         return output < len(self.node.used) and self.node.used[output]
 
     def numbers(self, name: str, value: Value | None, default: Any = None) -> Any:
-        """Whole numbers that old opsets have in an attribute and later ones in an input."""
+        """Return whole numbers that old opsets have in an attribute and later ones in an input."""
         if value is None:
             return self.attr(name, default)
         return [int(number) for number in self.constant_value(value, name).reshape(-1)]
@@ -118,7 +118,7 @@ class Composer:
             self.refuse(str(error))
 
     def full(self, sizes: Sequence[int], value: float, dtype: DType = "float32") -> np.ndarray:
-        """An array of one number. Raises OnnxError where the file has made too many bytes."""
+        """Return an array filled with one number. Raises OnnxError if the file's budget of bytes is exceeded."""
         self.reserve(*sizes, dtype=dtype)
         return np.full(sizes, value, numpy_dtype(dtype))
 

@@ -197,7 +197,7 @@ OF_NUMPY: tuple[tuple[str, Formula | None, str], ...] = (
         )
     ),
 )
-"""Functions of MXNet's NumPy dialect that are none of the classic ones, `_npi_{name}_scalar`."""
+"""Functions of MXNet's NumPy dialect that the classic one lacks, `_npi_{name}_scalar`."""
 
 NUMPY = {
     **{f"_{name}_scalar": name for name in ("mod", "rmod", "power", "rpower")},

@@ -227,7 +227,7 @@ class InferenceEngine:
         return proposed
 
     def _merge(self, nid: int, eids: list[int], proposed: list[Any]) -> Sequence[int]:
-        """Merge what is proposed for the entries, all or nothing. The entries that became better known."""
+        """Merge what is proposed for the entries, all or nothing. Returns the entries that are better known now."""
         values = self.values
         better: dict[int, Any] = {}
         for slot, value in enumerate(proposed):

@@ -44,7 +44,7 @@ class _TokenEmbedding(Vocabulary):
     @classmethod
     def _get_pretrained_file(cls, embedding_root: str, pretrained_file_name: str) -> str:
         """Return the path of a file of the class. Raises FileError where it is not there, UnknownArrayError, a
-        KeyError, for a name that is none."""
+        KeyError, for an unknown name."""
         cls._check_pretrained_file_names(pretrained_file_name)
         path = os.path.join(os.path.expanduser(embedding_root), cls.__name__.lower(), pretrained_file_name)
         if not os.path.isfile(path):
@@ -176,7 +176,7 @@ create = registry.get_create_func(_TokenEmbedding, "token embedding")
 
 def get_pretrained_file_names(embedding_name: str | None = None) -> Any:
     """The names of the files of a class of embeddings, or a dict of them by class. Raises UnknownArrayError, a
-    KeyError, for a name that is none."""
+    KeyError, for an unknown name."""
     files = {name: list(cls.pretrained_file_name_sha1) for name, cls in registry.get_registry(_TokenEmbedding).items()}
     if embedding_name is None:
         return files

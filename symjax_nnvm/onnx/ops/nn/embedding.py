@@ -10,6 +10,6 @@ from symjax_nnvm.ops.nn import embedding as ops
 
 @onnx_form("Embedding")
 def _embedding(g: Builder, p: ops.EmbeddingParams, data: Tensor, weight: Tensor) -> Tensor:
-    """Replace indices that are none by the nearest that is one."""
+    """Replace indices out of range by the nearest valid one."""
     rows = g.op("Clip", g.cast(data, "int64"), 0, p.input_dim - 1)
     return g.op("Gather", weight, rows, axis=0)

@@ -34,7 +34,7 @@ def _between(g: Builder, data: Tensor, bins: Tensor) -> Tensor:
 
 
 def _uniform(g: Builder, p: ops.HistogramParams, data: Tensor) -> list[Tensor]:
-    """An element's bin is calculated; the edges, as they are rounded, decide about the bins beside it."""
+    """Count the elements of each bin: the bin is computed, then corrected by comparing with the rounded edges."""
     number, (low, high) = p.bin_cnt or 0, p.range or (0.0, 0.0)
     if low == high:
         low, high = low - 0.5, high + 0.5

@@ -77,7 +77,7 @@ def _unclassed(g: Builder, rows: Tensor) -> Tensor:
 def _suppressed(
     g: Builder, p: ops.MultiBoxDetectionParams, rows: Tensor, score: Tensor, detected: Tensor, k: int
 ) -> Tensor:
-    """Return the best k rows, those that a better one is too close to of the class -1, those that are none -1."""
+    """Return the best k rows, those that a better one is too close to of the class -1, and padding rows of class -1."""
     order = s.descending(g, score, detected, k)
     ranked, exists = s.rows_at(g, rows, order), g.op("GatherElements", detected, order, axis=1)
     kinds, edges = s.column(g, ranked, 0), s.sides(g, ranked, start=2)
