@@ -45,7 +45,12 @@ def reduce_precision(
     InferenceError.
     """
     if compute_dtype not in ("bfloat16", "float16"):
-        raise PassError("No half precision", param="compute_dtype", expected="bfloat16 or float16", got=compute_dtype)
+        raise PassError(
+            "This dtype is not a half precision",
+            param="compute_dtype",
+            expected="bfloat16 or float16",
+            got=compute_dtype,
+        )
     casts = _Casts(graph, compute_dtype, dtypes or {}, precision)
     reduced = rewrite(graph.outputs, casts.insert)
     return graph.derive([casts.cast(head, "float32") for head in reduced.outputs], attrs={})
