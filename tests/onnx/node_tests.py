@@ -55,7 +55,7 @@ _REFUSED: tuple[tuple[str, str], ...] = (
     ("domain", r"it is of the domain"),
     ("dtype", r"which MXNet lacks|MXNet has no dtype|hold no text"),
     ("empty", r"has a dimension of|no empty arrays|nothing is left|its result is empty|its parts .* do not add up"),
-    ("list", r"no lists of them|is not a tensor|elem_type"),
+    ("list", r"not lists of arrays|is not a tensor|elem_type"),
     ("quantised", r"MXNet has no (levels|scales of blocks)"),
     ("shape from values", r"depends on values"),
     ("no form", r"there is no form for it|cannot scatter along an axis|real and imaginary parts"),
