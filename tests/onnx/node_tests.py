@@ -56,7 +56,7 @@ _REFUSED: tuple[tuple[str, str], ...] = (
     ("dtype", r"which MXNet lacks|MXNet has no dtype|hold no text"),
     ("empty", r"has a dimension of|no empty arrays|nothing is left|its result is empty|its parts .* do not add up"),
     ("list", r"not lists of arrays|is not a tensor|elem_type"),
-    ("quantised", r"MXNet has no (levels|scales of blocks)"),
+    ("quantised", r"MXNet cannot quantise"),
     ("shape from values", r"depends on values"),
     ("no form", r"there is no form for it|cannot scatter along an axis|real and imaginary parts"),
     ("run time", r"when the file is read|run time decides|at run time"),
