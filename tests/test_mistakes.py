@@ -70,11 +70,7 @@ FILES_: dict[str, Row] = {
     "text to load": (lambda: sym.load(mlp().tojson()), SymbolTypeError, ("symbol.load_json",)),
     "a dict to load_json": (lambda: sym.load_json({}), SymbolTypeError, ("json.dumps",)),  # type: ignore[arg-type]
     "a page": (lambda: sym.load(written("a.json", "<html>")), nn.JSONFormatError, ("a.json", "HTML", "Download")),
-    "half a file": (
-        lambda: sym.load(half("a.json", mlp().tojson())),
-        nn.JSONFormatError,
-        ("a.json", "cut off"),
-    ),
+    "half a file": (lambda: sym.load(half("a.json", mlp().tojson())), nn.JSONFormatError, ("a.json", "cut off")),
     "parameters as symbol": (lambda: sym.load("net-0003.params"), nn.JSONFormatError, ("load_arrays",)),
     "symbol as parameters": (lambda: nn.load_arrays("net-symbol.json"), nn.ParamsFormatError, ("symbol.load",)),
     "both swapped": (
@@ -145,11 +141,7 @@ CHECK_AND_SURGERY: dict[str, Row] = {
         ("array.shape",),
     ),
     "a shape's name": (lambda: nn.check(mlp(), {"dta": (1, 3)}), SymbolValueError, ("Did you mean 'data'?",)),
-    "a dtype": (
-        lambda: nn.check(mlp(), dtypes={"data": "flaot32"}),
-        SymbolValueError,
-        ("Did you mean 'float32'",),
-    ),
+    "a dtype": (lambda: nn.check(mlp(), dtypes={"data": "flaot32"}), SymbolValueError, ("Did you mean 'float32'",)),
     "a number to check": (lambda: nn.check(3), SymbolTypeError, ("the path of a symbol file",)),  # type: ignore[arg-type]
     "a file to summarize": (lambda: nn.summarize("net-symbol.json"), SymbolTypeError, ("symbol.load(path)",)),  # type: ignore[arg-type]
     "a file to plot": (lambda: nn.plot_network("net-symbol.json"), SymbolTypeError, ("symbol.load(path)",)),  # type: ignore[arg-type]

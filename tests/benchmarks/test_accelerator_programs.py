@@ -117,10 +117,7 @@ PAIRS = {
         _encoder_weights,
     ),
     "lstm": Pair(
-        lambda: networks.lstm(sym),
-        (64, 32, 512),
-        lambda w, data, is_train, half: by_hand.lstm(w, data),
-        _lstm_weights,
+        lambda: networks.lstm(sym), (64, 32, 512), lambda w, data, is_train, half: by_hand.lstm(w, data), _lstm_weights
     ),
 }
 

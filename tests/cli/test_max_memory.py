@@ -30,11 +30,7 @@ SMALL_FILES = {
     "doubled": (_doubled(), "data=1", "twice30"),
     "zeros": (sym.broadcast_add(sym.sum(sym.zeros((10**9,), name="many")), X), "data=1", "many"),
     "loop": (_counter(), "data=1", "_while_loop"),
-    "correlation": (
-        sym.Correlation(X, X, max_displacement=10**6, pad_size=10**6, name="corr"),
-        "data=1,1,4,4",
-        "corr",
-    ),
+    "correlation": (sym.Correlation(X, X, max_displacement=10**6, pad_size=10**6, name="corr"), "data=1,1,4,4", "corr"),
 }
 
 

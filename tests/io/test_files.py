@@ -280,10 +280,7 @@ def test_booleans_and_archives_of_a_sparse_terabyte_are_refused(tmp_path: Path):
         file.write(member)
         file.seek(0x80000000)
         file.write(directory)
-    with (
-        bounded_memory(),
-        pytest.raises(ParamsFormatError, match="2147483646 bytes of arrays, which do not fit"),
-    ):
+    with bounded_memory(), pytest.raises(ParamsFormatError, match="2147483646 bytes of arrays, which do not fit"):
         nn.load_arrays(path)
 
 

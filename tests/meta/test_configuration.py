@@ -36,7 +36,7 @@ ENTERED_BY = [
 
 ONE_SIDE = {
     "lowering/native/unpromised.py: os.sched_getaffinity(thread) == {min(cores)}": "the other side is a thread that "
-    "another part of the process made in the same millisecond",
+    "another part of the process made in the same millisecond"
 }
 """Conditions of which no test can choose both sides → why."""
 

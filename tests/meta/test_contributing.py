@@ -56,7 +56,7 @@ def run(folder: Path, *arguments: str) -> str:
 def test_each_step_names_its_file():
     family = "elementwise/scaled_shift.py"
     assert [
-        *(f"{tree}/{family}" for tree in ("symjax_nnvm/ops", "lowering/ops", "symjax_nnvm/onnx/ops", "tests/cases")),
+        *(f"{tree}/{family}" for tree in ("symjax_nnvm/ops", "lowering/ops", "symjax_nnvm/onnx/ops", "tests/cases"))
     ] == PLACES
 
 

@@ -38,10 +38,7 @@ NOT_DIFFERENTIABLE: dict[str, str] = {
     "_norm_direction": "the gradient of a norm of singular values, which has no second one",
     "_contrib_allclose": "a verdict on its inputs, as in MXNet",
     **dict.fromkeys(
-        [
-            *(row.name for row in optimizer.UPDATES),
-            *(row.name for row in optimizer_multi.UPDATES),
-        ],
+        [*(row.name for row in optimizer.UPDATES), *(row.name for row in optimizer_multi.UPDATES)],
         "an optimiser's step, where a graph ends; MXNet has no gradient for it",
     ),
     **dict.fromkeys(

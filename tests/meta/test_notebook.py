@@ -67,10 +67,7 @@ SHOWN: dict[str, tuple[Any, list[str]]] = {
     "symbol": (NET, ["fc1", "FullyConnected", "data, fc1_weight, fc1_bias"]),
     "hostile names": (HOSTILE, ["<b>&", r"<script>alert(1)</script>\x1b"]),
     "hostile summary": (nn.summarize(HOSTILE), ["<b>&"]),
-    "summary": (
-        nn.summarize(NET, {"data": (4, 3)}),
-        ["(4, 5)", "FullyConnected", "20"],
-    ),
+    "summary": (nn.summarize(NET, {"data": (4, 3)}), ["(4, 5)", "FullyConnected", "20"]),
     "model": (nn.Model(NET), ["fc2", "SoftmaxOutput"]),
     "check": (nn.check(HOSTILE, {nn.Model(HOSTILE).inputs[0]: (2,)}), ["cost", "note"]),
     "gradients": (

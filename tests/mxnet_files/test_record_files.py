@@ -369,8 +369,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "options"),
-    [("packed", {}), ("ordered", {"shuffle": False}), ("flat", {"recursive": False})],
+    ("name", "options"), [("packed", {}), ("ordered", {"shuffle": False}), ("flat", {"recursive": False})]
 )
 def test_folders_are_listed_as_im2rec_lists_them(name: str, options: dict[str, Any], root: Path, tmp_path: Path):
     rows = list_images(root, **options)

@@ -51,7 +51,7 @@ NOT_RUN: dict[str, str] = {
 
 OVERFLOW = {
     "_contrib_quantized_fully_connected:num_hidden=5,flatten=False:"
-    "(2,3,600)uint8x(5,600)int8x(5,)int8x(1,)x(1,)x(1,)x(1,)x(1,)x(1,):eval",
+    "(2,3,600)uint8x(5,600)int8x(5,)int8x(1,)x(1,)x(1,)x(1,)x(1,)x(1,):eval"
 }
 """Cases of uint8 times int8 whose sums of two products overflow the 16 bits in which onnxruntime adds them on
 processors of Intel's and AMD's without VNNI."""

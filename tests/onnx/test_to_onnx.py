@@ -214,7 +214,7 @@ def test_weights_may_lie_beside_the_file(tmp_path: Path):
     model = nn.to_onnx(net, args, shapes={"data": ("n", 3)})
     for _ in range(2):  # the second time over the first
         assert nn.save_onnx(tmp_path / "net.onnx", model, external=True) == [
-            *(tmp_path / "net.onnx", tmp_path / "net.onnx.data"),
+            *(tmp_path / "net.onnx", tmp_path / "net.onnx.data")
         ]
     assert (tmp_path / "net.onnx").stat().st_size < 2000 < (tmp_path / "net.onnx.data").stat().st_size < 20000
     loaded = onnx.load(tmp_path / "net.onnx")

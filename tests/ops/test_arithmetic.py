@@ -96,7 +96,7 @@ def test_automatic_names_count_per_hint():
     x, y = sym.Variable("x"), sym.Variable("y")
     with NameManager():
         assert [s.name for s in (x + y, x + y, x * y, x + 1, x + 2)] == [
-            *("_plus0", "_plus1", "_mul0", "_plusscalar0", "_plusscalar1"),
+            *("_plus0", "_plus1", "_mul0", "_plusscalar0", "_plusscalar1")
         ]
 
 

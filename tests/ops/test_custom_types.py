@@ -60,11 +60,7 @@ def node(op_type: str, *inputs: str, **attrs: Any) -> sym.Symbol:
             X,
             np.zeros((2, 3), np.int32),
         ),
-        (
-            node("empty_like_fallback", "x", dtype="None", order="C", shape="None", subok="False"),
-            X,
-            np.zeros_like(X),
-        ),
+        (node("empty_like_fallback", "x", dtype="None", order="C", shape="None", subok="False"), X, np.zeros_like(X)),
     ],
 )
 def test_they_compute_what_numpy_does(net: sym.Symbol, array: np.ndarray, expected: np.ndarray):

@@ -113,8 +113,7 @@ def test_partially_known_given_shape_is_merged_with_the_declared_one():
 
 
 @pytest.mark.parametrize(
-    ("declared", "classic", "numpy"),
-    [((0, 3), (None, 3), (0, 3)), ((-1, 3), (None, 3), (None, 3)), ((), None, ())],
+    ("declared", "classic", "numpy"), [((0, 3), (None, 3), (0, 3)), ((-1, 3), (None, 3), (None, 3)), ((), None, ())]
 )
 def test_declarations_of_either_convention(declared: tuple[int, ...], classic: object, numpy: object):
     graph = graph_of(Variable("x", shape=declared))

@@ -239,7 +239,7 @@ _DATA_SETS = {"mnist": "*ubyte.gz", "fashion-mnist": "*ubyte.gz", "cifar10": "ci
 """Folder of MXNet's data sets → the files."""
 
 _MISSING: dict[str, tuple[str, Callable[[Path], None]]] = {
-    "ptb.train.txt": ("data/nlp", lambda folder: text(folder, "ptb.")),
+    "ptb.train.txt": ("data/nlp", lambda folder: text(folder, "ptb."))
 }
 """A file that pages read and a checkout may lack: its folder, and what makes it."""
 

@@ -71,8 +71,7 @@ PRINTED: dict[str, Printed] = {
         grad_req="null",
     ),
     "equal heads": Printed(
-        _two(lambda sym, x, y: sym.Group([sym.exp(x, name="a"), sym.exp(x, name="b"), y])),
-        grad_req="null",
+        _two(lambda sym, x, y: sym.Group([sym.exp(x, name="a"), sym.exp(x, name="b"), y])), grad_req="null"
     ),
     "equal but for a parameter": Printed(
         _two(lambda sym, x, y: sym.Group([sym.sum(x, axis=0, name="a"), sym.sum(x, axis=1, name="b"), y])),

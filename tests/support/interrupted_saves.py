@@ -151,8 +151,7 @@ KINDS: dict[str, Kind] = {
     "save_arrays": Kind(lambda f, w: nn.save_arrays(f / "m.params", arrays(w)), {"m.params": read_params}),
     "symbol.save": Kind(lambda f, w: network(w).save(f / "m-symbol.json"), {"m-symbol.json": read_symbol}),
     "save_safetensors": Kind(
-        lambda f, w: nn.save_safetensors(f / "m.safetensors", arrays(w), {}),
-        {"m.safetensors": _SAFE["m.safetensors"]},
+        lambda f, w: nn.save_safetensors(f / "m.safetensors", arrays(w), {}), {"m.safetensors": _SAFE["m.safetensors"]}
     ),
     "plot.save": Kind(lambda f, w: plot_network(network(w)).save(f / "m.dot"), {"m.dot": Path.read_text}),
     "convert": Kind(lambda f, w: run_command("convert", model(w), f / "m"), _PAIR),

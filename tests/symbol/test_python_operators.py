@@ -39,12 +39,7 @@ CASES = [
         ("_greater_equal_scalar", "_greater_equal_scalar"),
         ("_lesser_equal_scalar", "_lesser_equal_scalar"),
     ),
-    (
-        operator.lt,
-        ("_lesser", "_lesser"),
-        ("_lesser_scalar", "_lesser_scalar"),
-        ("_greater_scalar", "_greater_scalar"),
-    ),
+    (operator.lt, ("_lesser", "_lesser"), ("_lesser_scalar", "_lesser_scalar"), ("_greater_scalar", "_greater_scalar")),
     (
         operator.le,
         ("_lesser_equal", "_lesser_equal"),

@@ -71,10 +71,7 @@ CASES = [
     ],
     Case(
         "_power",
-        (
-            T(20, low=1, high=4, kind="integers", dtype="int32"),
-            T(20, low=-3, high=4, kind="integers", dtype="int32"),
-        ),
+        (T(20, low=1, high=4, kind="integers", dtype="int32"), T(20, low=-3, high=4, kind="integers", dtype="int32")),
     ),
     # sums
     Case("add_n", (T(3, 4),), {"num_args": 1}),

@@ -44,13 +44,7 @@ CASES = [
         for op, domain in _DOMAINS.items()
     ],
     *[
-        Case(
-            op,
-            (T(6, dtype="float16", **domain),),
-            rtol=2e-3,
-            rtol_reason=_HALF,
-            not_derivative=_BLOCKED.get(op, ""),
-        )
+        Case(op, (T(6, dtype="float16", **domain),), rtol=2e-3, rtol_reason=_HALF, not_derivative=_BLOCKED.get(op, ""))
         for op, domain in _DOMAINS.items()
     ],
     # other ranks

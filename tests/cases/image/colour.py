@@ -10,12 +10,7 @@ _BYTE = {"rtol": 4e-3, "rtol_reason": "a value next to a whole number is cut off
 _HALF = {"rtol": 1e-3, "rtol_reason": "one unit in the last place of float16"}
 _UNWRITTEN = "MXNet's result is what the memory held"
 
-_FACTORS = {
-    "brightness": (0.5, 1.75),
-    "contrast": (0.5, 1.75),
-    "saturation": (0.25, 1.5),
-    "hue": (0.125, 0.3),
-}
+_FACTORS = {"brightness": (0.5, 1.75), "contrast": (0.5, 1.75), "saturation": (0.25, 1.5), "hue": (0.125, 0.3)}
 
 
 def certain(name: str, factor: float, *shape: int, dtype: str = "float32", **kwargs) -> Case:
@@ -59,10 +54,6 @@ CASES = [
         no_mxnet=_OWN,
     ),
     Case(
-        "_image_random_color_jitter",
-        (T(3, 4, 3, **_COLOUR),),
-        _NOTHING,
-        not_derivative=_BLOCKED,
-        no_mxnet=_UNWRITTEN,
+        "_image_random_color_jitter", (T(3, 4, 3, **_COLOUR),), _NOTHING, not_derivative=_BLOCKED, no_mxnet=_UNWRITTEN
     ),
 ]

@@ -63,10 +63,5 @@ CASES = [
         ]
         for params in ({}, {"margin": 0.4, "regularization_coefficient": 0.7}, {"use_linear": True, "margin": 0.5})
     ],
-    Case(
-        "SVMOutput",
-        (T(4, 3, dtype="float16"), _labels(3, 4, dtype="float16")),
-        rtol=2e-3,
-        rtol_reason=_HALF,
-    ),
+    Case("SVMOutput", (T(4, 3, dtype="float16"), _labels(3, 4, dtype="float16")), rtol=2e-3, rtol_reason=_HALF),
 ]

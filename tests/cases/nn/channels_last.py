@@ -10,12 +10,7 @@ _OURS = "an operator of this library"
 def _convolution(data: tuple[int, ...], weight: tuple[int, ...], *, bias: bool = False, **given: Any) -> Case:
     """A case: data (n, …d, c), weight (…k, c / groups, f)."""
     params = {"kernel": weight[:-2], "num_filter": weight[-1], "no_bias": not bias} | given
-    return Case(
-        "_channels_last_convolution",
-        (T(*data), T(*weight), *[T(weight[-1])] * bias),
-        params,
-        no_mxnet=_OURS,
-    )
+    return Case("_channels_last_convolution", (T(*data), T(*weight), *[T(weight[-1])] * bias), params, no_mxnet=_OURS)
 
 
 CASES = [

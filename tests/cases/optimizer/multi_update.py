@@ -21,11 +21,7 @@ def _multi(op: str, each: str, dtype: str = "float32", single: str = "", **given
     # MXNet's graphs cannot infer what the outputs are.
     fields: dict[str, Any] = {"writes_over": (0, len(names)), "no_mxnet": given.pop("no_mxnet", "")}
     inputs = [
-        T(
-            *shape,
-            dtype="float32" if name in single.split() else dtype,
-            **(_POSITIVE if name == "var" else {}),
-        )
+        T(*shape, dtype="float32" if name in single.split() else dtype, **(_POSITIVE if name == "var" else {}))
         for shape in _SHAPES
         for name in names
     ]

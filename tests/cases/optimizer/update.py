@@ -56,12 +56,7 @@ _MASTERS = (
     ("mp_sgd_update", "weight grad weight32", "weight32", _SGD),
     ("mp_sgd_mom_update", "weight grad mom weight32", "mom weight32", _MOM),
     ("mp_nag_mom_update", "weight grad mom weight32", "mom weight32", {**_MOM, "wd": 0.0}),
-    (
-        "_mp_adamw_update",
-        "weight grad mean var weight32 rescale_grad",
-        "mean var weight32 rescale_grad",
-        _ADAMW,
-    ),
+    ("_mp_adamw_update", "weight grad mean var weight32 rescale_grad", "mean var weight32 rescale_grad", _ADAMW),
     ("mp_lamb_update_phase1", "weight grad mean var weight32", "mean var weight32", _LAMB),
 )
 
@@ -78,11 +73,7 @@ CASES = [
     *_precisions("signum_update", "weight grad mom", plain={**_PLAIN, "momentum": 0.9}, full={**_MOM, "wd_lh": 0.2}),
     *_precisions("adam_update", "weight grad mean var", plain={**_PLAIN, "beta2": 0.999}, full=_ADAM),
     *_precisions(
-        "_adamw_update",
-        "weight grad mean var rescale_grad",
-        "rescale_grad",
-        plain={**_PLAIN, "eta": 0.5},
-        full=_ADAMW,
+        "_adamw_update", "weight grad mean var rescale_grad", "rescale_grad", plain={**_PLAIN, "eta": 0.5}, full=_ADAMW
     ),
     *_precisions("ftml_update", "weight grad d v z", plain={**_PLAIN, "t": 1}, full={**_FTML, "epsilon": 0.1}),
     *_precisions("ftrl_update", "weight grad z n", plain=_PLAIN, full=_FTRL),

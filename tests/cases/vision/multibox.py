@@ -87,11 +87,7 @@ CASES = [
     detection(nms_threshold=0.3, nms_topk=20),
     detection(nms_threshold=0.0, threshold=0.5),
     detection(nms_threshold=0.3, threshold=0.5, nms_topk=30, background_id=2),
-    Case(
-        "_contrib_MultiBoxDetection",
-        (Probabilities((2, 3, 12)), T(2, 48), Anchors((1, 12, 4))),
-        not_derivative=ZERO,
-    ),
+    Case("_contrib_MultiBoxDetection", (Probabilities((2, 3, 12)), T(2, 48), Anchors((1, 12, 4))), not_derivative=ZERO),
     Case(
         "_contrib_MultiBoxDetection",
         (Probabilities((1, 1, 12)), T(1, 48), Anchors((1, 12, 4))),

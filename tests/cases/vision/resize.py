@@ -18,12 +18,7 @@ CASES = [
     Case(_RESIZE, (T(1, 1, 4, 3),), {"mode": "odd_scale", "scale_height": 1.5, "scale_width": 1.7}),
     *[
         Case(_RESIZE, (T(1, 1, 4, 3),), {"mode": mode, "align_corners": align})
-        for mode, align in (
-            ("to_even_down", True),
-            ("to_even_up", False),
-            ("to_odd_down", True),
-            ("to_odd_up", False),
-        )
+        for mode, align in (("to_even_down", True), ("to_even_up", False), ("to_odd_down", True), ("to_odd_up", False))
     ],
     Case(_RESIZE, (T(1, 1, 2, 3, dtype="float64"),), {"height": 4, "width": 4}),
     Case(_RESIZE, (T(1, 1, 2, 3, dtype="float16"),), {"height": 4, "width": 4}, **_HALF),

@@ -124,13 +124,7 @@ def ssd(rng: np.random.RandomState) -> Network:
         anchors, sym.Variable("label"), scores, overlap_threshold=0.5, negative_mining_ratio=3, name="target"
     )
     probabilities = sym.SoftmaxOutput(
-        scores,
-        target[2],
-        multi_output=True,
-        use_ignore=True,
-        ignore_label=-1,
-        normalization="valid",
-        name="cls_prob",
+        scores, target[2], multi_output=True, use_ignore=True, ignore_label=-1, normalization="valid", name="cls_prob"
     )
     distance = sym.smooth_l1(target[1] * (locations - target[0]), scalar=1.0)
     loss = sym.MakeLoss(distance, normalization="valid", name="loc_loss")

@@ -148,8 +148,7 @@ OVER_IMAGES: dict[str, Symbol] = {
         name="deformable",
     ),
     "GridGenerator and BilinearSampler": sym.BilinearSampler(
-        X,
-        sym.GridGenerator(offsets(X, 2, "flow"), transform_type="warp"),
+        X, sym.GridGenerator(offsets(X, 2, "flow"), transform_type="warp")
     ),
     "SpatialTransformer": sym.SpatialTransformer(
         X,

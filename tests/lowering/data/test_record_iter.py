@@ -307,10 +307,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "infinite": ({"mean_r": np.inf}, "parameter 'mean_r'; expected a number; got inf"),
     "std": ({"std_r": 0.0}, "expected numbers other than 0"),
     "crop sizes": ({"max_crop_size": 5}, r"parameter 'min_crop_size, max_crop_size'.*got \(-1, 5\)"),
-    "large crops": (
-        {"max_crop_size": 19, "min_crop_size": 19},
-        "at most 18, the shorter edge; got 19. With resize=19",
-    ),
+    "large crops": ({"max_crop_size": 19, "min_crop_size": 19}, "at most 18, the shorter edge; got 19. With resize=19"),
     "areas": ({"min_random_area": 2.0}, "parameter 'min_random_area, max_random_area'"),
     "ratios": ({"max_aspect_ratio": 1.5}, "parameter 'min_aspect_ratio, max_aspect_ratio'.*ratios above 0"),
     "two crops": ({"random_resized_crop": True, "rand_crop": True}, "expected none of rand_crop, .* beside it"),

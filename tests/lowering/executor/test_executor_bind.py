@@ -62,10 +62,7 @@ def test_arguments_are_float32_where_neither_they_nor_type_dict_says_more() -> N
 @pytest.mark.parametrize(
     ("shapes", "text"),
     [
-        (
-            {},
-            r"simple_bind error. Arguments:\nInferShape pass cannot decide shapes .*\nx: None, fc_weight: \(3, -1\)",
-        ),
+        ({}, r"simple_bind error. Arguments:\nInferShape pass cannot decide shapes .*\nx: None, fc_weight: \(3, -1\)"),
         ({"x": (2, 0)}, r"x: \(2, -1\)"),
         ({"x": (2, 4), "fc_weight": (5, 5)}, r"Arguments:\nx: \(2, 4\)\nfc_weight: \(5, 5\)\n.*'fc'"),
         ({"x": (2, 4), "data": (1,)}, r"no \['data'\]; expected shapes of \['x', 'fc_weight', 'fc_bias'\]"),

@@ -78,14 +78,8 @@ def of_function(name: str, call: str) -> dict[str, tuple[Callable[[Any], Any], t
         f"{name}: nothing": (of(lambda f: f()), ("got nothing", call)),
         f"{name}: wrong name": (of(lambda f: f(PARAMS | {"dat": X})), (MISSING,)),
         f"{name}: no data": (of(lambda f: f(PARAMS)), ("missing ['data']", "args | {'data': x}")),
-        f"{name}: no parameters": (
-            of(lambda f: f({"data": X})),
-            ("missing ['fc_weight', 'fc_bias']", "load_check"),
-        ),
-        f"{name}: too many": (
-            of(lambda f: f(ALL | {"more": X})),
-            ("unknown ['more']; expected exactly", "subset"),
-        ),
+        f"{name}: no parameters": (of(lambda f: f({"data": X})), ("missing ['fc_weight', 'fc_bias']", "load_check")),
+        f"{name}: too many": (of(lambda f: f(ALL | {"more": X})), ("unknown ['more']; expected exactly", "subset")),
         f"{name}: None": (
             of(lambda f: f(ALL | {"data": None})),
             ("input 'data'; expected an array of numbers; got None",),
@@ -158,10 +152,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]] = {
     "block: NumPy's": (lambda d: d.block(X), ("got ndarray", "mx.nd.array(x) makes an NDArray")),
     "block: a dict": (lambda d: d.block({"data": ND}), ("got dict", "mx.nd.array(x)")),
     "block: None": (lambda d: d.block(None), ("got NoneType", "mx.nd.array(x)")),
-    "block: by keyword": (
-        lambda d: d.block(data=ND),
-        ("takes ['x'] by position, got ['data'] by name", "block(x)"),
-    ),
+    "block: by keyword": (lambda d: d.block(data=ND), ("takes ['x'] by position, got ['data'] by name", "block(x)")),
     "block: nothing": (lambda d: d.block(), ("Dense takes ['x'] by position, got nothing", "block(x)")),
     "block: too many": (lambda d: d.block(ND, ND), ("got 2 NDArray by position", "block(x)")),
     "trainer: nothing": (lambda d: d.trainer.step(), ("got nothing", STEP_CALL)),

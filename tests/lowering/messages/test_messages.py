@@ -122,10 +122,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         ("symjax_nnvm.set_batch_size(symbol, 2)", "fixed"),
     ),
     "hard-coded batch in init": (lambda: Trainer(FIXED).init(0, data=(8, 5)), ("set_batch_size(symbol, 8)",)),
-    "hard-coded batch in bind": (
-        lambda: lowering.simple_bind(FIXED, data=(8, 5)),
-        ("set_batch_size(symbol, 8)",),
-    ),
+    "hard-coded batch in bind": (lambda: lowering.simple_bind(FIXED, data=(8, 5)), ("set_batch_size(symbol, 8)",)),
     "channels last": (
         lambda: lowering.to_jax(nn.inference_symbol(CONV))(CONV_ARGS | {"data": np.ones((4, 8, 8, 3), "f")}, CONV_AUX),
         ("data.transpose((0, 3, 1, 2))",),
@@ -186,10 +183,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "function as callback": (lambda: trainer().fit(BATCHES, 1, callbacks=[print]), ("on_epoch_end(trainer, record)",)),
     "arrays without names": (lambda: Batches(X, 4), ("Batches({'data': x, 'softmax_label': y}",)),
     "x and y": (lambda: Batches(X, Y, 4), ("Batches({'data': x, 'softmax_label': y}",)),
-    "other names": (
-        lambda: trainer().step({"x": X, "y": Y}),
-        ("{'data': batch['x'], 'softmax_label': batch['y']}",),
-    ),
+    "other names": (lambda: trainer().step({"x": X, "y": Y}), ("{'data': batch['x'], 'softmax_label': batch['y']}",)),
     "words as labels": (
         lambda: trainer().fit([(X, np.array(["cat"] * 4))], 1, progress=False),
         ("np.unique(words, return_inverse=True)",),
@@ -268,9 +262,7 @@ def test_every_attribute_of_mxnet_is_told():
     owners = {"Trainer": Trainer(NET), "Executor": executor(), "lowering": lowering, "mx": mx}
     owners |= {"mx.test_utils": mx.test_utils, "mx.contrib": mx.contrib}
     owners |= {"mx.init": mx.init, "mx.rnn": mx.rnn, "mx.libinfo": mx.libinfo}
-    owners |= {
-        "mx.optimizer.Updater": mx.optimizer.get_updater(mx.optimizer.SGD()),
-    }
+    owners |= {"mx.optimizer.Updater": mx.optimizer.get_updater(mx.optimizer.SGD())}
     assert set(owners) == set(ATTRIBUTES)
     for name, owner in owners.items():
         for attribute in ATTRIBUTES[name]:

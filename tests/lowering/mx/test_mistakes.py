@@ -324,10 +324,7 @@ OTHERS: dict[str, tuple[Mistake, type[Exception]]] = {
     "save(5)": (lambda: nd.save(5, A), TypeError),  # pyright: ignore[reportArgumentType]
     "split_v2 in unequal parts": (lambda: nd.split_v2(A, 5), ValueError),
     "concatenate of an array": (lambda: nd.concatenate(A), AssertionError),  # pyright: ignore[reportArgumentType]
-    "Conv2DLSTMCell of two sizes": (
-        lambda: gluon.contrib.rnn.Conv2DLSTMCell((2, 4), 2, 3, 3),
-        AssertionError,
-    ),
+    "Conv2DLSTMCell of two sizes": (lambda: gluon.contrib.rnn.Conv2DLSTMCell((2, 4), 2, 3, 3), AssertionError),
     "mark_variables without gradients": (lambda: mx.autograd.mark_variables([A], []), mx.MXNetError),
     "mark_variables of a number": (lambda: mx.autograd.mark_variables(5, 5), AssertionError),
     "get_symbol(5)": (lambda: mx.autograd.get_symbol(5), AssertionError),  # pyright: ignore[reportArgumentType]

@@ -243,11 +243,7 @@ FOUR = r"expected IRHeader\(flag, label, id, id2\), such as IRHeader\(0, 3.0, 7,
 WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "pack(3)": (lambda _: recordio.pack(3, b"x"), TypeError, f"in parameter 'header'; {FOUR}; got 3"),
     "pack of a short header": (lambda _: recordio.pack((0, 1.0), b"x"), TypeError, FOUR),
-    "pack of text": (
-        lambda _: recordio.pack(HEADER, "x"),
-        TypeError,
-        "in parameter 's'; got str. Convert text",
-    ),
+    "pack of text": (lambda _: recordio.pack(HEADER, "x"), TypeError, "in parameter 's'; got str. Convert text"),
     "pack of text and labels": (lambda _: recordio.pack(HEADER._replace(label=[1, 2]), "x"), TypeError, "got str"),
     "pack of nothing": (lambda _: recordio.pack(HEADER, None), TypeError, "got NoneType"),
     "a label that is a word": (

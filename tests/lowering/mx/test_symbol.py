@@ -178,13 +178,7 @@ def test_drawings_and_tables(capsys: pytest.CaptureFixture[str]):
     assert "1 operators drawn" in str(mx.viz.plot_network(dense(), title="net", shape={"data": (1, 3)}))
 
 
-@pytest.mark.parametrize(
-    ("name", "way"),
-    [
-        ("sim", "Did you mean 'sym'"),
-        ("rtc", "jax.experimental.pallas"),
-    ],
-)
+@pytest.mark.parametrize(("name", "way"), [("sim", "Did you mean 'sym'"), ("rtc", "jax.experimental.pallas")])
 def test_what_is_not_here_says_what_to_use(name: str, way: str):
     with pytest.raises(AttributeError, match=way):
         getattr(mx, name)

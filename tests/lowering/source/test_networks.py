@@ -404,17 +404,9 @@ AS_WRITTEN = (
     ),
     (normalized_loop(), {"data": (4, 2, 3), "init": (2, 3)}, "    if train:\n\n        def step(carry, item):"),
     (strided(), {"data": ("n", 3, "h", "w")}, "# (n, 3, (h - 1) // 2 // 2 // 2 + 1, "),
-    (
-        sym.Group([sym.Variable("data"), sym.Variable("w", shape=(2,))]),
-        {"data": (2, 3)},
-        'return (data, params["w"])',
-    ),
+    (sym.Group([sym.Variable("data"), sym.Variable("w", shape=(2,))]), {"data": (2, 3)}, 'return (data, params["w"])'),
     (pyramid(), {"data": (2, 3)}, '(params, f"box{i}", all_level_relu[i])'),
-    (
-        sym.contrib.box_nms(sym.Variable("data")),
-        {"data": (1, 4, 6)},
-        'part_11[:, None], axis=1, mode="clip")',
-    ),
+    (sym.contrib.box_nms(sym.Variable("data")), {"data": (1, 4, 6)}, 'part_11[:, None], axis=1, mode="clip")'),
     (
         sym.Pooling(sym.concat(sym.Variable("a"), sym.Variable("b"), name="both"), kernel=(2, 2), pool_type="max"),
         {"a": (1, 2, 4, 4), "b": (1, 2, 4, 4)},

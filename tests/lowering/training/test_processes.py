@@ -95,14 +95,7 @@ LOSES_ONE = pytest.mark.nightly("starts processes of which one is lost; test_tea
 
 
 @LOSES_ONE
-@pytest.mark.parametrize(
-    ("lost", "of"),
-    [
-        (1, "one_of_two_killed"),
-        (processes.LOST, "killed"),
-        (0, "resumed"),
-    ],
-)
+@pytest.mark.parametrize(("lost", "of"), [(1, "one_of_two_killed"), (processes.LOST, "killed"), (0, "resumed")])
 def test_the_others_end_and_name_the_lost_one(lost: int, of: str, request: pytest.FixtureRequest) -> None:
     given = request.getfixturevalue(of)
     ended: list[Ended] = given if of == "resumed" else given[0]

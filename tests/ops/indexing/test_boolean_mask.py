@@ -106,14 +106,7 @@ def test_number_of_kept_slices_is_unknown_until_it_runs():
 def test_a_mask_that_is_not_known_is_refused_with_what_to_use_instead(call):
     with pytest.raises(LoweringError) as error:
         call({"x": DATA, "mask": np.array([0.0, 1.0, 1.0], "float32")})
-    words = (
-        "'_contrib_boolean_mask'",
-        "'kept'",
-        "'index'",
-        "XLA must know shapes",
-        "SequenceMask",
-        "outside jax.jit",
-    )
+    words = ("'_contrib_boolean_mask'", "'kept'", "'index'", "XLA must know shapes", "SequenceMask", "outside jax.jit")
     assert all(word in str(error.value) for word in words), str(error.value)
 
 

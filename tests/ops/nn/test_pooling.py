@@ -432,10 +432,7 @@ def test_large_windows_over_large_images_take_no_longer_than_their_elements():
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize(
-    ("size", "options"),
-    [
-        (8, {"kernel": (3,), "stride": (3,), "pad": (1,), "pooling_convention": "full"}),
-    ],
+    ("size", "options"), [(8, {"kernel": (3,), "stride": (3,), "pad": (1,), "pooling_convention": "full"})]
 )
 def test_the_maximum_of_a_window_outside_the_data_is_the_lowest_number(size: int, options: Any, dtype: Any):
     net = sym.Pooling(sym.Variable("data"), pool_type="max", **options)

@@ -225,8 +225,7 @@ def test_a_gradient_is_one_scan_forward_and_one_back():
 @pytest.mark.nightly("every case", but_one_in=3)
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize(
-    ("mode", "params"),
-    [("rnn_tanh", {}), ("gru", {}), ("lstm", {"projection_size": 1, "state_outputs": True})],
+    ("mode", "params"), [("rnn_tanh", {}), ("gru", {}), ("lstm", {"projection_size": 1, "state_outputs": True})]
 )
 def test_both_layouts_agree(mode: str, params: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
     """With layers, directions, lengths and dropout of one key: the layout of arrays changes nothing but time."""

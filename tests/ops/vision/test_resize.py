@@ -112,8 +112,7 @@ def test_aligned_corners_keep_the_corners_and_others_the_outline():
     np.testing.assert_allclose(value(resize(height=1, width=2), line)[0, 0, 0], [0, 3])
     np.testing.assert_allclose(value(resize(height=1, width=2, align_corners=False), line)[0, 0, 0], [0.5, 2.5])
     np.testing.assert_allclose(
-        value(resize(height=1, width=8, align_corners=False), line)[0, 0, 0],
-        [0, 0.25, 0.75, 1.25, 1.75, 2.25, 2.75, 3],
+        value(resize(height=1, width=8, align_corners=False), line)[0, 0, 0], [0, 0.25, 0.75, 1.25, 1.75, 2.25, 2.75, 3]
     )
 
 

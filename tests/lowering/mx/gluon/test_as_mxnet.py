@@ -17,7 +17,7 @@ from tests.goldens.gluon.cases import LAYERS, LOSSES, NETWORKS, TRAININGS, expor
 GOLDENS = Path(__file__).parents[3] / "goldens" / "gluon"
 ID = re.compile(r"shift_\d{5,}")  # a constant's initialiser has its address in its name
 DIFFERENT = {
-    "selu": ("eager|input0", "hybrid|input0"),  # MXNet's gradient is none of the function's where x is negative
+    "selu": ("eager|input0", "hybrid|input0")  # MXNet's gradient is none of the function's where x is negative
 }
 """Layer → the values that differ from MXNet's."""
 TEXTS = json.loads((GOLDENS / "texts.json").read_text())

@@ -288,12 +288,7 @@ def test_a_value_that_does_not_fit_leaves_an_array_as_it_was():
     np.testing.assert_array_equal(x.asnumpy(), [[1, 1, 1], [0, 0, 0]])
 
 
-IN_PLACE = {
-    "+=": operator.iadd,
-    "-=": operator.isub,
-    "*=": operator.imul,
-    "/=": operator.itruediv,
-}
+IN_PLACE = {"+=": operator.iadd, "-=": operator.isub, "*=": operator.imul, "/=": operator.itruediv}
 
 
 NP: Any = mx.np

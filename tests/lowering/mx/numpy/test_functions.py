@@ -26,22 +26,13 @@ _SAYS = [line.split("  =>  ") for line in SAID.read_text(encoding="utf-8").split
 _NUMBER = re.compile(r"(?<![\w.])-?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf|nan)(?![\w])")
 
 OURS: dict[str, str] = {
+    **dict.fromkeys(("grad(np.arccosh,F32)",), "the derivative outside of the domain is NaN, as of arccosh(pos) there"),
     **dict.fromkeys(
-        ("grad(np.arccosh,F32)",),
-        "the derivative outside of the domain is NaN, as of arccosh(pos) there",
-    ),
-    **dict.fromkeys(
-        (
-            "np.pad(f1, ((1, 1),), mode='zz')",
-            "npx.cast(f1, 'zz')",
-        ),
+        ("np.pad(f1, ((1, 1),), mode='zz')", "npx.cast(f1, 'zz')"),
         "a ValueError, as of other parameters: MXNet's is the KeyError of a table, or NumPy's TypeError",
     ),
     "grad(lambda x: np.polyval(f1, x), pos)": "MXNet's gradient of x is 0 unless p has one, too",
-    **dict.fromkeys(
-        ("np.shape(2)", "np.shape([1, 2])"),
-        "NumPy has shapes of numbers and lists",
-    ),
+    **dict.fromkeys(("np.shape(2)", "np.shape([1, 2])"), "NumPy has shapes of numbers and lists"),
     **dict.fromkeys(
         ("kind(np.random.multivariate_normal(f1[:2], sym, check_valid='warn'))",),
         "MXNet drops check_valid, which is refused here",
@@ -71,17 +62,10 @@ OURS: dict[str, str] = {
         ),
         "NumPy's own result, today's of another dtype, form or order",
     ),
+    **dict.fromkeys(("np.around(f16)", "np.round(f16)", "np.round_(f16)"), "MXNet has no rounding of float16"),
+    **dict.fromkeys(("np.fliplr(m2)", "np.unique(b)"), "MXNet has these for all dtypes but bool"),
     **dict.fromkeys(
-        ("np.around(f16)", "np.round(f16)", "np.round_(f16)"),
-        "MXNet has no rounding of float16",
-    ),
-    **dict.fromkeys(
-        ("np.fliplr(m2)", "np.unique(b)"),
-        "MXNet has these for all dtypes but bool",
-    ),
-    **dict.fromkeys(
-        ("np.diagflat(f0)", "npx.reshape_like(f0, f1[:1])", "npx.pick(f1, f0)"),
-        "MXNet refuses an array without axes",
+        ("np.diagflat(f0)", "npx.reshape_like(f0, f1[:1])", "npx.pick(f1, f0)"), "MXNet refuses an array without axes"
     ),
     **dict.fromkeys(
         ("np.insert(F32, 1, 9, axis=1)", "np.insert(f1, slice(0, 2), 7)"),
@@ -111,27 +95,13 @@ OURS: dict[str, str] = {
         "rounding: of 2 minus 1.99997, of cosines, of float16",
     ),
     **dict.fromkeys(
-        ("np.hsplit(F32, 2)",),
-        "no equal parts: refused as by NumPy, and by split, vsplit and dsplit of both",
+        ("np.hsplit(F32, 2)",), "no equal parts: refused as by NumPy, and by split, vsplit and dsplit of both"
     ),
-    **dict.fromkeys(
-        (
-            "np.prod(E, axis=0)",
-            "np.product(E, axis=0)",
-        ),
-        "the product of nothing is 1",
-    ),
+    **dict.fromkeys(("np.prod(E, axis=0)", "np.product(E, axis=0)"), "the product of nothing is 1"),
     "i32**40": "powers outside of a dtype are NumPy's",
     "np.unique(np.sqrt(F32))": "NaN is one of several elements",
     "grad(lambda x: np.linalg.eigh(x)[0],sym)": "MXNet's gradient of eigenvalues needs that of the vectors",
-    **dict.fromkeys(
-        (
-            "np.roots(f1)",
-            "np.roots(f64)",
-            "np.roots(pos)",
-        ),
-        "complex numbers are NumPy's arrays",
-    ),
+    **dict.fromkeys(("np.roots(f1)", "np.roots(f64)", "np.roots(pos)"), "complex numbers are NumPy's arrays"),
 }
 """Expression → why our answer is another one."""
 
@@ -271,7 +241,7 @@ def test_copies_are_on_the_context_that_is_current_or_named():
         copied = np.array(x) * 2
     copied.backward()
     assert [str(array.ctx) for array in (x, x.copy(), np.array(x), copied, x.grad)] == [
-        *("cpu(1)", "cpu(1)", "cpu(0)", "cpu(0)", "cpu(1)"),
+        *("cpu(1)", "cpu(1)", "cpu(0)", "cpu(0)", "cpu(1)")
     ]
     assert x.grad.tolist() == [2.0, 2.0]
     with npx.cpu(1):
