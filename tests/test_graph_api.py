@@ -82,8 +82,7 @@ def test_symbol_list_attribute_holds_entries_and_is_not_json():
 
 def test_symbol_and_create_share_nodes():
     net = toy("relu", Variable("x"))
-    g = graph_api.create(net)
-    assert g.symbol.outputs == net.outputs
+    assert graph_api.create(net).symbol.outputs == net.outputs
     with pytest.raises(SymbolTypeError, match="created from a Symbol"):
         graph_api.create([net])  # type: ignore[arg-type]
 

@@ -142,8 +142,7 @@ def test_unknown_operators_of_several_outputs_and_in_subgraphs():
     for node in loop["subgraphs"][0]["nodes"]:
         if node["op"] == "SliceChannel":
             node["op"] = "Halve"
-    report = nn.check(json.dumps(document))
-    (problem,) = of_kind(report, "unknown operator")
+    (problem,) = of_kind(nn.check(json.dumps(document)), "unknown operator")
     assert problem.nodes == (f"{loop['name']}/halves",)
 
 
@@ -210,8 +209,7 @@ def test_inputs_without_arrays_are_told_apart():
     assert of_kind(report, "label")[0].nodes == ("softmax_label",)
     assert of_kind(report, "missing parameter")[0].nodes == ("fc1_bias",)
     assert not report.ok
-    complete = nn.check(classifier(), params=({**args}, aux))
-    assert complete.ok
+    assert nn.check(classifier(), params=({**args}, aux)).ok
 
 
 def test_arrays_of_another_shape_and_unused_ones():
@@ -259,8 +257,7 @@ def test_shapes_that_depend_on_values():
 
 
 def test_64_bits():
-    net = sym.Cast(X, dtype="float64", name="wide") * 2
-    (problem,) = nn.check(net).problems
+    (problem,) = nn.check(sym.Cast(X, dtype="float64", name="wide") * 2).problems
     assert (problem.kind, problem.nodes) == ("64 bits", ("wide",))
     (problem,) = nn.check(sym.relu(X), dtypes={"data": "int64"}).problems
     assert problem.nodes == ("data",)

@@ -41,5 +41,4 @@ def resnet(units: tuple[int, int, int, int] = (3, 4, 6, 3)) -> Symbol:
             added = sym.elemwise_add(branch, shortcut, name=f"{name}_add")
             body = sym.Activation(added, act_type="relu", name=f"{name}_relu")
     pooled = sym.Pooling(body, global_pool=True, kernel=(7, 7), pool_type="avg", name="pool")
-    dense = sym.FullyConnected(pooled, num_hidden=1000, name="fc")
-    return sym.SoftmaxOutput(dense, name="softmax")
+    return sym.SoftmaxOutput(sym.FullyConnected(pooled, num_hidden=1000, name="fc"), name="softmax")

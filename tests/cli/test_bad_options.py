@@ -178,8 +178,7 @@ def test_a_bad_value_is_refused_in_one_line(
     command: str, argument: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ):
     if argument in ("--mean", "--std"):
-        image = pytest.importorskip("PIL.Image", reason="the extra `image` is not installed")
-        image.new("L", (4, 4)).save("i.png")
+        pytest.importorskip("PIL.Image", reason="the extra `image` is not installed").new("L", (4, 4)).save("i.png")
     before = sorted(folder.rglob("*"))
     for value in OPTIONS[command, argument]:
         line = call(command, argument, value)

@@ -17,8 +17,7 @@ from symjax_nnvm.inspect.compare import Changed, compare_params, compare_symbols
 
 
 def network(act: Literal["relu", "tanh"] = "relu", size: int = 4, name: str = "act", skip: bool = False) -> nn.Symbol:
-    data = sym.Variable("data")
-    dense = sym.FullyConnected(data, num_hidden=size, name="fc")
+    dense = sym.FullyConnected(sym.Variable("data"), num_hidden=size, name="fc")
     active = sym.Activation(dense, act_type=act, name=name)
     return sym.elemwise_add(active, dense if skip else active, name="sum")
 

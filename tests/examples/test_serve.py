@@ -142,8 +142,7 @@ def test_numbers_in_a_row_are_finite_too(served: tuple[str, Any]):
 
 def connected(url: str, length: int, kind: str = "json") -> socket.socket:
     """A client that has sent the head of a request alone."""
-    port = int(url.rpartition(":")[2])
-    client = socket.create_connection(("127.0.0.1", port), timeout=20)
+    client = socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=20)
     head = (
         f"POST /predict HTTP/1.1\r\nHost: here\r\nContent-Type: application/{kind}\r\nContent-Length: {length}\r\n\r\n"
     )

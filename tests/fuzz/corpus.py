@@ -44,8 +44,7 @@ def _case_text(case: Case) -> str:
     tensors = {f"in{i}": tensor for i, tensor in enumerate(case.inputs)}
     for variable in symbol.list_input_variables():
         if variable.name in tensors:
-            shape = tensors[variable.name].shape
-            variable._set_attr(__shape__=str(shape), __dtype__=tensors[variable.name].dtype)
+            variable._set_attr(__shape__=str(tensors[variable.name].shape), __dtype__=tensors[variable.name].dtype)
     return symbol.tojson()
 
 

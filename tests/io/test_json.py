@@ -213,8 +213,7 @@ def test_short_entries_old_fields_and_forward_references_are_read():
 
 
 def test_control_characters_are_read():
-    text = Variable("x").tojson().replace('"x"', '"x\x01"')
-    assert load_json(text).outputs[0].node.name == "x\x01"
+    assert load_json(Variable("x").tojson().replace('"x"', '"x\x01"')).outputs[0].node.name == "x\x01"
 
 
 def test_node_row_ptr_is_ignored():

@@ -16,8 +16,7 @@ from tests.support.ladder import all_cases, build, wrt
 
 
 def _network() -> Symbol:
-    data = sym.Variable("data")
-    net = sym.BatchNorm(sym.FullyConnected(data, num_hidden=4, name="fc"), name="bn")
+    net = sym.BatchNorm(sym.FullyConnected(sym.Variable("data"), num_hidden=4, name="fc"), name="bn")
     return sym.Activation(net, act_type="relu", name="relu")
 
 
@@ -96,8 +95,7 @@ def _variable_with_inputs(net: Symbol) -> None:
 
 def _superseding_nothing(net: Symbol) -> None:
     inputs = [NodeEntry(sym.Variable(name).outputs[0].node) for name in ("data", "parameters", "state", "cell")]
-    kept = apply("_backward_RNN_forward", *inputs, state_size=2, num_layers=1, mode="lstm")
-    net.outputs.append(kept)
+    net.outputs.append(apply("_backward_RNN_forward", *inputs, state_size=2, num_layers=1, mode="lstm"))
 
 
 @pytest.mark.parametrize(

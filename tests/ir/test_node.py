@@ -94,8 +94,7 @@ def test_readers_before_a_write_keep_the_old_version_and_later_ones_see_the_new(
     add1 = call("add", conv, x)
     assign = call("assign", x, add1)
     add2 = call("add", add1, x)
-    found = [versions(node_of(s)) for s in (conv, add1, assign, add2)]
-    assert found == [[0], [0, 0], [1, 0], [0, 1]]
+    assert [versions(node_of(s)) for s in (conv, add1, assign, add2)] == [[0], [0, 0], [1, 0], [0, 1]]
 
 
 def test_second_writer_of_a_variable_gets_version_two():

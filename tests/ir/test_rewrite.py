@@ -86,8 +86,7 @@ def test_the_result_says_what_became_of_nodes_and_entries():
 def test_only_the_nodes_of_the_order_are_rewritten():
     net = _diamond()
     nodes = _by_name(net)
-    rewritten = rewrite(net.outputs, _relu_to_tanh, order=[nodes["right"], nodes["sum"]])
-    assert rewritten.outputs == net.outputs
+    assert rewrite(net.outputs, _relu_to_tanh, order=[nodes["right"], nodes["sum"]]).outputs == net.outputs
 
 
 def test_versions_are_kept_by_rewrite_and_counted_anew_by_rebuild():

@@ -61,8 +61,7 @@ def test_numbers_that_fit_are_narrowed(values: list[Any], dtype: str):
 
 
 def test_what_is_written_is_a_copy_and_wraps_in_narrow_integers_alone():
-    values = np.array([300, -1])
-    assert written(values, np.dtype("uint8")).tolist() == [44, 255]
+    assert written(np.array([300, -1]), np.dtype("uint8")).tolist() == [44, 255]
     same = np.array([1, 2], np.int32)
     assert not np.shares_memory(written(same, np.dtype("int32")), same)
     with pytest.raises(TooWideError, match=f"int32 does not hold {BIG}"):

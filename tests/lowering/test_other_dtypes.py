@@ -106,8 +106,7 @@ def test_a_saved_constant_of_another_dtype_is_computed_anew(tmp_path):
     predict.save(tmp_path)
     with jax.enable_x64(True):
         again = lowering.Predictor(net, {"w": np.full((1, 1), 1 / 7)})(data=x)[0]
-        loaded = lowering.Predictor.load(tmp_path)
-        computed = loaded(data=x)[0]
+        computed = lowering.Predictor.load(tmp_path)(data=x)[0]
         assert computed.dtype == again.dtype
         assert np.asarray(computed).tolist() == np.asarray(again).tolist()
 

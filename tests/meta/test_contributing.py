@@ -33,8 +33,7 @@ pytestmark = pytest.mark.slow("takes half a minute as a whole")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the repository, what Python has compiled of it included, with the files of the page."""
     copied = tmp_path_factory.mktemp("contributing") / "copy"
-    left_out = shutil.ignore_patterns(".*", "build", "mxnet-env", "*.egg-info")
-    shutil.copytree(ROOT, copied, ignore=left_out)
+    shutil.copytree(ROOT, copied, ignore=shutil.ignore_patterns(".*", "build", "mxnet-env", "*.egg-info"))
     shutil.copytree(ROOT / ".ci", copied / ".ci")
     for place, code in zip(PLACES, blocks(PAGE, "python"), strict=True):
         assert not (copied / place).exists()

@@ -112,7 +112,6 @@ def test_surgery_drawings_and_reports_know_it():
 def test_what_the_card_leaves_out_has_the_default_of_most():
     register_op("_test_new_plain", infer_shape=same_shape, doc="For tests.")
     plain = sym._test_new_plain(X, name="plain")
-    summary = nn.summarize(plain, {"x": (2, 3)})
-    assert summary.uncounted == ("_test_new_plain",)
+    assert nn.summarize(plain, {"x": (2, 3)}).uncounted == ("_test_new_plain",)
     assert colour_of(Op.get("_test_new_plain")) == "#f0f0f0"
     assert len(eliminate_common_expressions(Graph((plain + plain).outputs)).indexed_graph()) == 3

@@ -130,8 +130,7 @@ def test_small_networks_are_shown_as_drawings_and_large_ones_as_tables():
     table = folded[folded.index("<table>") : folded.index("</table>")]
     assert folded.startswith(scrolling(f"{table}</table>"))
     assert sym.Variable("x")._repr_html_().startswith("<table>")
-    group = sym.Group([sym.Variable("x"), sym.Variable("y")])
-    assert group._repr_html_().startswith("<table>")
+    assert sym.Group([sym.Variable("x"), sym.Variable("y")])._repr_html_().startswith("<table>")
 
 
 def test_a_picture_stays_one_where_output_is_not_trusted():

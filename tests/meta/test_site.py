@@ -242,8 +242,7 @@ def test_every_page_is_in_the_navigation():
     """Every name in the list is a page, too."""
     groups = staging.navigation()
     assert list(groups) == ["Tutorial", "Guide", "Reference", "Internals"]
-    named = [name for names in groups.values() for name in names]
-    assert sorted(named) == sorted(staging.pages().keys() - {"index"})
+    assert sorted([name for names in groups.values() for name in names]) == sorted(staging.pages().keys() - {"index"})
 
 
 def test_a_new_page_comes_last_in_its_group(monkeypatch: pytest.MonkeyPatch):

@@ -111,14 +111,12 @@ def test_arrays_are_views_of_the_file():
 
 
 def test_records_before_they_had_a_magic_number():
-    record = u32(2, 1, 2) + u32(1, 0, 0) + b"\0\0\x80?\0\0\0@"
-    (array,) = read_list(file_of(record))
+    (array,) = read_list(file_of(u32(2, 1, 2) + u32(1, 0, 0) + b"\0\0\x80?\0\0\0@"))
     assert np.asarray(array).tolist() == [[1, 2]]
 
 
 def test_versions_may_be_mixed():
-    data = file_of(dense(0xF993FAC8), dense(), dense(0xF993FACA), names=(b"a", b"b", b"c"))
-    arrays = read_list(data)
+    arrays = read_list(file_of(dense(0xF993FAC8), dense(), dense(0xF993FACA), names=(b"a", b"b", b"c")))
     assert isinstance(arrays, dict)
     assert {name: np.asarray(array).tolist() for name, array in arrays.items()} == {key: [1, 2] for key in "abc"}
 

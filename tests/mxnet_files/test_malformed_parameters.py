@@ -72,8 +72,7 @@ def test_a_pooled_array_of_another_rank_than_the_data_contradicts_them():
 
 @pytest.mark.parametrize("scalar", [1e200, -1e300])
 def test_a_square_that_no_float_holds_is_infinite(scalar: float):
-    x = sym.Variable("x")
-    net = sym.smooth_l1(x, scalar=scalar)
+    net = sym.smooth_l1(sym.Variable("x"), scalar=scalar)
     outputs, grads, _ = lowering.grad_fn(net, ["x"])({"x": np.array([0.5, -2.0])}, head_grads=[np.ones(2)])
     np.testing.assert_allclose(outputs[0], [0.5, 2.0])
     np.testing.assert_allclose(grads["x"], [1.0, -1.0])
@@ -134,6 +133,5 @@ def test_nested_concatenations_of_equal_operands_compile_in_linear_time(between:
     net = x
     for i in range(12):
         net = sym.Concat(net, x, net, dim=0, name=f"c{i}") if between else sym.Concat(net, net, dim=0, name=f"c{i}")
-    compiled = jax.jit(lowering.to_jax(net)).lower({"x": np.ones((1, 3), np.float32)})
-    assert _seconds(compiled.compile) < 3
+    assert _seconds(jax.jit(lowering.to_jax(net)).lower({"x": np.ones((1, 3), np.float32)}).compile) < 3
     assert math.prod(net.infer_shape()[1][0]) == 3 * (2**13 - 1 if between else 2**12)

@@ -67,8 +67,7 @@ def test_runs_and_has_gradients_as_in_mxnet(name: str):
     for output, y in zip(outputs, outputs_of(name), strict=True):
         assert_close(output, y, 1e-5, "output")
     parameters = [n for n in arrays if f"{name}|grad|{n}" in VALUES]
-    forward = lowering.to_jax(net, is_train=True)
-    heads, _ = evaluated(forward, args, aux)
+    heads, _ = evaluated(lowering.to_jax(net, is_train=True), args, aux)
     _, grads, _ = evaluated(lowering.grad_fn(net, parameters), args, aux, head_grads=heads)
     for parameter in parameters:
         assert_close(grads[parameter], VALUES[f"{name}|grad|{parameter}"], 1e-4, f"gradient of {parameter}")

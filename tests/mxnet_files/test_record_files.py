@@ -53,8 +53,7 @@ def test_records_are_written_as_mxnet_writes_them(tmp_path: Path):
         positions = [writer.write(data, key) for key, data in zip(KEYS, PAYLOADS, strict=True)]
     assert positions == RecordFile(GOLDENS / "payloads.rec").offsets.tolist()
     for suffix in (".rec", ".idx"):
-        made = (tmp_path / f"payloads{suffix}").read_bytes()
-        assert made == (GOLDENS / f"payloads{suffix}").read_bytes()
+        assert (tmp_path / f"payloads{suffix}").read_bytes() == (GOLDENS / f"payloads{suffix}").read_bytes()
 
 
 def test_headers_are_mxnets_both_ways():
@@ -381,8 +380,7 @@ def test_folders_are_listed_as_im2rec_lists_them(name: str, options: dict[str, A
 def test_lists_are_packed_as_im2rec_packs_them(root: Path, tmp_path: Path):
     assert write_records(tmp_path / "x.rec", read_list(GOLDENS / "packed.lst"), root, pass_through=True) == []
     for suffix in (".rec", ".idx"):
-        made = (tmp_path / f"x{suffix}").read_bytes()
-        assert made == (GOLDENS / f"packed{suffix}").read_bytes()
+        assert (tmp_path / f"x{suffix}").read_bytes() == (GOLDENS / f"packed{suffix}").read_bytes()
 
 
 def test_images_are_cut_resized_and_encoded(root: Path, tmp_path: Path):

@@ -135,8 +135,7 @@ def test_functions_that_call_themselves_are_told_by_name(where: str):
     elif where == "a branch":
         info = helper.make_tensor_value_info("o", TensorProto.FLOAT, (2, 3))
         inner = helper.make_graph([again], "b", [], [info])
-        choice = node("If", "i", "o", then_branch=inner, else_branch=inner)
-        made = of(function("one", [choice]))
+        made = of(function("one", [node("If", "i", "o", then_branch=inner, else_branch=inner)]))
     else:
         made = of(function("one", [again]))
     with pytest.raises(OnnxError, match=r"The function local::(one|two) of the model calls itself"):

@@ -131,8 +131,7 @@ def test_the_walk_finds_a_tensor_in_every_field():
     )
     info = onnx.TrainingInfoProto(initialization=graph, algorithm=graph)
     function = onnx.FunctionProto(attribute_proto=attributes[:1], node=whole.node)
-    made = onnx.ModelProto(graph=whole, training_info=[info], functions=[function])
-    found = list(tensors_of(made))
+    found = list(tensors_of(onnx.ModelProto(graph=whole, training_info=[info], functions=[function])))
     assert (len(found), sum(sparse for _, sparse in found)) == (8 + 3 + 2 + 1 + 8, 2 + 2 + 2)
 
 
@@ -165,8 +164,7 @@ def test_a_huge_sparse_file_takes_no_memory(tmp_path: Path):
     with (tmp_path / "w.bin").open("wb") as file:
         file.truncate(2**36)
     made = model_of([node("MatMul", "x w")], {"x": (2, 2**17)})
-    tensor = made.graph.initializer.add(name="w", data_type=TensorProto.FLOAT, dims=[2**17, 2**17])
-    outside(tensor, "w.bin")
+    outside(made.graph.initializer.add(name="w", data_type=TensorProto.FLOAT, dims=[2**17, 2**17]), "w.bin")
     path = tmp_path / "net.onnx"
     path.write_bytes(made.SerializeToString())
     started = time.process_time()

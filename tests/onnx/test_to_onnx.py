@@ -217,8 +217,7 @@ def test_weights_may_lie_beside_the_file(tmp_path: Path):
             *(tmp_path / "net.onnx", tmp_path / "net.onnx.data")
         ]
     assert (tmp_path / "net.onnx").stat().st_size < 2000 < (tmp_path / "net.onnx.data").stat().st_size < 20000
-    loaded = onnx.load(tmp_path / "net.onnx")
-    (found,) = run(loaded, {"data": ROWS})
+    (found,) = run(onnx.load(tmp_path / "net.onnx"), {"data": ROWS})
     np.testing.assert_allclose(found, ROWS.sum(1, keepdims=True) * np.ones((1, 500)), rtol=1e-6)
 
 
@@ -294,8 +293,7 @@ def test_elements_are_gathered_along_open_axes():
     masked = sym.cast(sym.slice(sym.shape_array(positions), begin=(1,), end=(2,)), dtype="float32")
     numbers = sym.cast(sym.contrib.arange_like(flat, axis=0), dtype="float32")
     row = sym.floor(sym.broadcast_div(numbers, masked))
-    places = sym.stack(sym.cast(row, dtype="int32"), flat, axis=0)
-    net = sym.gather_nd(sequence, places)
+    net = sym.gather_nd(sequence, sym.stack(sym.cast(row, dtype="int32"), flat, axis=0))
     model = nn.to_onnx(net, shapes={"sequence": ("n", "t", 4), "positions": ("n", "m")})
     for n, t, m in ((1, 5, 2), (4, 7, 3)):
         x = np.random.default_rng(0).standard_normal((n, t, 4)).astype(np.float32)

@@ -58,8 +58,7 @@ def test_shapes_are_inferred_backwards():
 
 
 def test_nodes_outside_the_body_are_not_changed():
-    weight = sym.Variable("weight")
-    scaled = weight * 2
+    scaled = sym.Variable("weight") * 2
     before = scaled.debug_str()
     loop(lambda x, s: (x * scaled, s))
     assert scaled.debug_str() == before
@@ -135,8 +134,7 @@ def test_while_loop_is_bounded():
 def test_while_loop_runs_as_a_while_where_nobody_differentiates():
     x = sym.Variable("x")
     outputs, last = sym.contrib.while_loop(lambda i: i < 3, lambda i: (i * 2, [i + 1]), [x], max_iterations=1_000_000)
-    symbol = sym.Group([outputs, last[0]])
-    values, _ = lowering.compile(symbol)({"x": ones(1)})
+    values, _ = lowering.compile(sym.Group([outputs, last[0]]))({"x": ones(1)})
     assert values[0].shape == (1_000_000, 1)
     assert np.flatnonzero(values[0]).tolist() == [0, 1]
 
@@ -166,8 +164,7 @@ def test_gradient_graphs_of_loops_survive_json():
 
 def test_an_outer_loop_of_a_thousand_steps_compiles_once():
     symbol = loop(lambda x, s: (x + s, s + x))
-    run = lowering.compile(symbol)
-    outputs, _ = run({"data": ones(1000, 2), "state": ones(2)})
+    outputs, _ = lowering.compile(symbol)({"data": ones(1000, 2), "state": ones(2)})
     assert float(outputs[1][0]) == 1001
 
 
@@ -243,8 +240,7 @@ def test_locations_that_do_not_fit_are_told_when_a_file_is_loaded(op: str):
             except JSONFormatError:
                 told += 1
                 continue
-            gradient = symbol.gradient()
-            for one in (symbol, gradient):
+            for one in (symbol, symbol.gradient()):
                 with suppress(InferenceError):
                     one.infer_shape_partial(**dict.fromkeys(one.list_arguments(), (1,)))
     assert told > len(VALUES)

@@ -102,8 +102,7 @@ def test_a_loss_head_with_a_state():
 
 
 def test_files_show_custom_with_an_op_type():
-    symbol = net()
-    text = symbol.tojson()
+    text = net().tojson()
     assert '"op": "Custom"' in text
     assert '"op_type": "_test_scaled_tanh"' in text
     loaded = sym.load_json(text)

@@ -50,8 +50,7 @@ def test_they_bind_and_compute_what_mxnet_computes(layer: str):
 def joined(total: int, *shapes: tuple[int, ...] | None) -> sym.Symbol:
     """Parameters of the given shapes, joined to a vector of `total` elements."""
     parts = [sym.Variable(f"p{i}", shape=shape) for i, shape in enumerate(shapes)]
-    vector = sym._rnn_param_concat(*parts, dim=0, name="joined")
-    return sym.Group([vector + sym.Variable("whole", shape=(total,))])
+    return sym.Group([sym._rnn_param_concat(*parts, dim=0, name="joined") + sym.Variable("whole", shape=(total,))])
 
 
 @pytest.mark.parametrize(

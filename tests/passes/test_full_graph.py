@@ -50,14 +50,12 @@ def test_deviation_gradients_are_those_of_the_merged_outputs() -> None:
 
 
 def test_mirrored_nodes_are_computed_again_for_the_gradient() -> None:
-    net = sym.exp(sym.tanh(x, name="t"), name="e")
-    graph = full(net, "x", mirror=lambda node: node.name == "t")
+    graph = full(sym.exp(sym.tanh(x, name="t"), name="e"), "x", mirror=lambda node: node.name == "t")
     assert "t_mirror" in [node.name for node in post_order(graph.outputs)]
 
 
 def test_arguments_that_no_gradient_reaches_get_zeros_of_their_shape() -> None:
-    graph = full(sym.BlockGrad(x), "x")
-    zeros = graph.outputs[1].node
+    zeros = full(sym.BlockGrad(x), "x").outputs[1].node
     assert zeros.op is not None
     assert (zeros.op.name, zeros.inputs[0].node.name) == ("zeros_like", "x")
 
@@ -103,5 +101,4 @@ def test_deviation_one_gradient_among_many_several_times_closes_no_cycle() -> No
     total = x
     for i in range(4):
         total = total + sym.tanh(x * (i + 1)) + x
-    graph = full(total, "x")
-    assert graph.indexed_graph().num_nodes > 0
+    assert full(total, "x").indexed_graph().num_nodes > 0

@@ -64,8 +64,7 @@ def test_copy_op_copies_every_further_use_of_one_gradient():
 
 
 def test_deviation_the_same_x_twice_with_copy_op_gives_a_copy():
-    x = sym.Variable("x")
-    grads, _ = gradient(sym._test_grad_exp(x, name="e"), ["x", "x"], copy_op="_copy")
+    grads, _ = gradient(sym._test_grad_exp(sym.Variable("x"), name="e"), ["x", "x"], copy_op="_copy")
     assert names(grads) == ["e_grad", "e_grad_1_copy"]
 
 
@@ -82,8 +81,7 @@ def test_gradients_that_meet_are_summed_in_reverse_order_of_their_users():
     x = sym.Variable("x")
     e = sym._test_grad_exp(x, name="e")
     log = sym._test_grad_exp(x, name="l")
-    total = sym._test_grad_add(sym._test_grad_add(e, log), x, name="r")
-    grads, _ = gradient(total, ["x"])
+    grads, _ = gradient(sym._test_grad_add(sym._test_grad_add(e, log), x, name="r"), ["x"])
     (entry,) = grads.outputs
     assert entry.node.op is Op.get("elemwise_sum")
     assert entry.node.name == "grad_sum"
@@ -117,9 +115,7 @@ def test_deviation_a_head_listed_twice_adds_its_gradients():
 
 
 def test_mirror_copies_the_chosen_nodes_and_their_gradient_nodes_read_the_copies():
-    x = sym.Variable("x")
-    a = sym._test_grad_exp(x, name="a")
-    b = sym._test_grad_exp(a, name="b")
+    b = sym._test_grad_exp(sym._test_grad_exp(sym.Variable("x"), name="a"), name="b")
     asked: list[str] = []
 
     def mirror(node: Node) -> bool:
@@ -138,8 +134,7 @@ def test_mirror_copies_the_chosen_nodes_and_their_gradient_nodes_read_the_copies
 
 
 def test_nodes_that_are_not_mirrored_keep_the_originals():
-    a = sym._test_grad_exp(sym.Variable("x"), name="a")
-    b = sym._test_grad_exp(a, name="b")
+    b = sym._test_grad_exp(sym._test_grad_exp(sym.Variable("x"), name="a"), name="b")
     grads, _ = gradient(b, ["x"], mirror_fun=lambda node: node.name == "a")
     a_grad = grads.outputs[0].node
     assert a_grad.inputs[1].node.name == "a_mirror"
@@ -220,16 +215,13 @@ def test_the_result_has_outputs_only_and_the_input_graph_is_unchanged():
     e = sym._test_grad_exp(sym.Variable("x"), name="e")
     graph = Graph(e.outputs, {"mine": "kept"})
     head = NodeEntry(create_variable_node("og"), 0, 0)
-    result = mx_gradient(graph, e.outputs, e.outputs[0].node.inputs, [head])
-    assert result.attrs == {}
+    assert mx_gradient(graph, e.outputs, e.outputs[0].node.inputs, [head]).attrs == {}
     assert graph.attrs == {"mine": "kept"}
     assert graph.outputs == e.outputs
 
 
 def test_symbol_gradient_uses_ones_like_heads_and_can_be_differentiated_again():
-    x = sym.Variable("x")
-    y = sym.exp(x, name="e")
-    first = y.gradient("x")
+    first = sym.exp(sym.Variable("x"), name="e").gradient("x")
     assert first.list_arguments() == ["x"]
     assert "ones_like" in first.debug_str()
     assert first.gradient(["x"]).list_arguments() == ["x"]
@@ -238,9 +230,7 @@ def test_symbol_gradient_uses_ones_like_heads_and_can_be_differentiated_again():
 
 def test_symbol_gradient_of_nothing_flowing_is_zeros_of_the_right_shape():
     x, y = sym.Variable("x"), sym.Variable("y")
-    total = sym.BlockGrad(x) + y
-    grads = total.gradient(["x", "y"])
-    assert grads.infer_shape(x=(2, 3))[1] == [(2, 3), (2, 3)]
+    assert (sym.BlockGrad(x) + y).gradient(["x", "y"]).infer_shape(x=(2, 3))[1] == [(2, 3), (2, 3)]
 
 
 def test_symbol_gradient_errors_name_the_choice():

@@ -51,8 +51,7 @@ def test_what_is_learnt_late_still_reaches_every_node():
     xs = [Variable(f"x{i}") for i in range(40)]
     order = sorted(range(39), key=lambda i: (i * 17) % 39)
     net = Group([toy("add", xs[i], xs[i + 1], node=f"a{i}") for i in order])
-    graph = infer_shape(graph_of(net), shapes={"x7": (5,)})
-    assert set(graph.attrs["shape"]) == {(5,)}
+    assert set(infer_shape(graph_of(net), shapes={"x7": (5,)}).attrs["shape"]) == {(5,)}
 
 
 def test_unknown_entries_are_counted_as_entries_by_nnvm_and_as_dimensions_by_mxnet():
@@ -72,8 +71,7 @@ def test_nnvm_passes_consume_their_inputs_and_mxnet_keeps_the_shapes():
 
 
 def test_nnvm_does_not_ask_operators_whose_shapes_are_known_and_mxnet_does():
-    net = toy("add", Variable("x"), Variable("y"))
-    graph = graph_of(net)
+    graph = graph_of(toy("add", Variable("x"), Variable("y")))
     graph.attrs["shape"] = ShapeList([(2,), (3,), (2,)])
     assert apply_pass(graph, "InferShape").attrs["shape"] == [(2,), (3,), (2,)]
     with pytest.raises(InferenceError, match="Shape inconsistent"):
@@ -81,8 +79,7 @@ def test_nnvm_does_not_ask_operators_whose_shapes_are_known_and_mxnet_does():
 
 
 def test_hints_count_as_known_and_foreign_ones_are_ignored():
-    x = Variable("x")
-    net = toy("relu", x)
+    net = toy("relu", Variable("x"))
     graph = graph_of(net)
     graph.attrs["shape_hints"] = {net.outputs[0]: (7,), NodeEntry(create_variable_node("other")): (1,)}
     assert shape_of(apply_pass(graph, "MXInferShape"), "x") == (7,)
@@ -92,8 +89,7 @@ def test_hints_count_as_known_and_foreign_ones_are_ignored():
 
 
 def test_declared_shape_is_found_under_the_key_and_its_hidden_spelling():
-    x = Variable("x", shape=(4, 2))
-    graph = graph_api.create(toy("relu", x))
+    graph = graph_api.create(toy("relu", Variable("x", shape=(4, 2))))
     assert shape_of(graph.apply("InferShape"), "relu") == (4, 2)
     assert shape_of(graph.apply("MXInferShape"), "relu") is None
     graph._set_json_attr("shape_attr_key", "__shape__")
@@ -101,8 +97,7 @@ def test_declared_shape_is_found_under_the_key_and_its_hidden_spelling():
 
 
 def test_given_shape_overrides_declared_shape():
-    net = toy("relu", Variable("x", shape=(4, 2)))
-    assert net.infer_shape(x=(3, 3))[1] == [(3, 3)]
+    assert toy("relu", Variable("x", shape=(4, 2))).infer_shape(x=(3, 3))[1] == [(3, 3)]
 
 
 def test_partially_known_given_shape_is_merged_with_the_declared_one():
@@ -258,8 +253,7 @@ def test_backward_operator_takes_shapes_from_its_forward_node():
     result = infer_shape(graph, shapes={"x": (2, 3)})
     assert [shape_of(result, "s_backward", i) for i in (0, 1)] == [(2, 3), (1,)]
     assert shape_of(result, "og") == (2, 3)
-    types = infer_type(graph, dtypes={"x": "float16"})
-    assert set(types.attrs["dtype"]) == {"float16"}
+    assert set(infer_type(graph, dtypes={"x": "float16"}).attrs["dtype"]) == {"float16"}
 
 
 def test_backward_operator_learns_what_its_forward_node_learns_late():
@@ -297,5 +291,4 @@ def test_a_chain_of_20000_nodes_in_either_direction(known):
         head = apply(PREFIX + "relu", head, name=f"r{i}")
     graph = Graph([head])
     graph.attrs["shape_hints"] = {x if known == "x" else head: (2, 3)}
-    result = apply_pass(graph, "MXInferShape")
-    assert set(result.attrs["shape"]) == {(2, 3)}
+    assert set(apply_pass(graph, "MXInferShape").attrs["shape"]) == {(2, 3)}

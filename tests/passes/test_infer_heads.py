@@ -113,8 +113,7 @@ def test_what_an_operator_says_after_its_guess_was_dropped_is_held_against_its_r
 
 
 def test_a_guess_of_one_dimension_is_dropped_alone():
-    x = sym.Variable("x", shape=(4, 1))
-    made = sym.Concat(x, sym.Variable("y"), dim=1, name="both")
+    made = sym.Concat(sym.Variable("x", shape=(4, 1)), sym.Variable("y"), dim=1, name="both")
     net = sym.LinearRegressionOutput(sym.Variable("data", shape=(4, 1)), made)
     assert net.infer_shape_partial()[0] == [(4, 1), (4, 1), (4, 0)]
 

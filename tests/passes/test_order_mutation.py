@@ -28,9 +28,7 @@ def read_write_graph() -> Graph:
     r0, r1 = call("exp", v, node="r0"), call("exp", v, node="r1")
     w1 = call("assign", v, a, node="w1")
     r2, r3 = call("exp", v, node="r2"), call("exp", v, node="r3")
-    w2 = call("assign", v, a, node="w2")
-    r4 = call("exp", v, node="r4")
-    return Graph(Group([r0, r1, w1, r2, r3, w2, r4]).outputs)
+    return Graph(Group([r0, r1, w1, r2, r3, call("assign", v, a, node="w2"), call("exp", v, node="r4")]).outputs)
 
 
 def test_reads_and_writes_of_a_variable_are_ordered():
@@ -50,8 +48,7 @@ def test_reads_before_a_write_are_listed_latest_first_as_upstream_does():
 
 def test_reader_between_two_operators_and_reader_after_the_write():
     x = var("x")
-    conv = call("exp", x, node="conv")
-    add1 = call("add", conv, x, node="add1")
+    add1 = call("add", call("exp", x, node="conv"), x, node="add1")
     assign = call("assign", x, add1, node="assign")
     add2 = call("add", add1, x, node="add2")
     ordered = order_mutation(Graph(Group([assign, add2]).outputs))
@@ -131,8 +128,7 @@ def test_every_topological_order_respects_reads_and_writes(seed: int):
     """Any order that keeps inputs and control dependencies runs a variable's uses in the order of its versions."""
     _, made = random_entries(seed, ["exp", "add", "assign"], 14)
     heads = random.Random(seed).sample(made, 4)
-    ordered = order_mutation(Graph(heads))
-    nodes = post_order(ordered.outputs)
+    nodes = post_order(order_mutation(Graph(heads)).outputs)
     before: dict[Node, set[Node]] = {}
     for node in nodes:
         direct = [*(entry.node for entry in node.inputs), *node.control_deps]

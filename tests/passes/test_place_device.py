@@ -143,8 +143,6 @@ def test_values_before_and_after_a_write_are_copied_apart():
     v = var("v")
     v.set_attrs({"group": "a"})
     old = grouped("old", "b", v)
-    write = grouped("w", "a", v, var("a"), op="assign")
-    new = grouped("new", "b", v)
-    result = place(old, write, new)
+    result = place(old, grouped("w", "a", v, var("a"), op="assign"), grouped("new", "b", v))
     copies = [result.outputs[0].node.inputs[0].node, result.outputs[2].node.inputs[0].node]
     assert [copy.inputs[0].version for copy in copies] == [0, 1]

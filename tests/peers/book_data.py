@@ -105,8 +105,7 @@ def trained(folder: Path) -> None:
     """bert.small.torch: a vocabulary, and an empty file in place of parameters."""
     for name in ("bert.small", "bert.base"):
         (folder / name).mkdir()
-        tokens = ["<unk>", "<pad>", "<mask>", "<cls>", "<sep>", *_NAMES]
-        (folder / name / "vocab.json").write_text(json.dumps(tokens))
+        (folder / name / "vocab.json").write_text(json.dumps(["<unk>", "<pad>", "<mask>", "<cls>", "<sep>", *_NAMES]))
         (folder / name / "pretrained.params").write_bytes(b"")
 
 

@@ -37,8 +37,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Write a line for each test."""
     if report.when == "call" or report.outcome != "passed":
         crash = getattr(report.longrepr, "reprcrash", None)
-        said = str(crash.message if crash else report.longrepr or "")
-        _write(report.nodeid, report.outcome, said, report.duration)
+        _write(report.nodeid, report.outcome, str(crash.message if crash else report.longrepr or ""), report.duration)
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:

@@ -178,8 +178,7 @@ def libsvm(folder: Path, name: str, count: int, features: int, used: int = 20, s
 
 def years(folder: Path, count: int = 1000) -> None:
     """YearPredictionMSD: rows of a year and of 90 features, packed by bz2."""
-    generator = np.random.default_rng(_SEED)
-    features = generator.normal(size=(count, 90)).round(3)
+    features = np.random.default_rng(_SEED).normal(size=(count, 90)).round(3)
     labels = (1990 + 5 * features[:, :4].sum(1)).round()
     lines = [
         f"{int(label)} {' '.join(f'{i + 1}:{value}' for i, value in enumerate(row))}\n"

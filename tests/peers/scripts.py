@@ -91,8 +91,7 @@ def table(path: Path = HERE / "scripts.toml") -> list[Script]:
 
 def prepare(script: Script, checkout: Path, folder: Path) -> Path:
     """Copy what a script needs of a checkout, and make its data. Returns the folder where it runs."""
-    top = Path("example", Path(script.path).parts[0])
-    for part in (top, *script.beside):
+    for part in (Path("example", Path(script.path).parts[0]), *script.beside):
         shutil.copytree(checkout / part, folder / part, dirs_exist_ok=True)
     if script.python2:
         convert(folder)
@@ -210,8 +209,7 @@ def main() -> int:
             with options.out.open("a", encoding="utf-8") as file:
                 said = {side: ended._asdict() for side, ended in (("ours", ours), ("mxnet", theirs)) if ended}
                 file.write(json.dumps({"name": script.name, "result": result, "problem": problem, **said}) + "\n")
-    heads = ("script", "version", "result", "ours", "s", "live MXNet", "s", "MXNet", "why")
-    print(table_text(heads, rows))
+    print(table_text((("script", "version", "result", "ours", "s", "live MXNet", "s", "MXNet", "why")), rows))
     print("\n".join(wrong))
     return 1 if wrong else 0
 

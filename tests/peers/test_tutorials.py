@@ -88,8 +88,7 @@ def test_agreement_is_of_numbers_alone():
 
 def test_only_cells_that_pass_on_both_are_summed():
     theirs = [Cell("", 1.0, "2"), Cell("", 2.0, ""), Cell("wrong", 4.0, "")]
-    ours = [Cell("", 3.0, "2"), Cell("NoName: x", 5.0, ""), Cell("", 7.0, "")]
-    row = compared(ours, theirs, 4)
+    row = compared([Cell("", 3.0, "2"), Cell("NoName: x", 5.0, ""), Cell("", 7.0, "")], theirs, 4)
     assert row[:-1] == (4, 2, 1, 1, 1, 1.0, 3.0)
     assert row.problem == "NoName: x"
 

@@ -141,8 +141,7 @@ def test_a_made_model_becomes_the_float_network_again():
 
 @pytest.mark.parametrize("fused", [False, True])
 def test_what_is_quantised_already_is_not_quantised_again(fused):
-    model = network("mlp")
-    made = nn.quantize(*model, mode="none", excluded=["fc2"], fused=fused)
+    made = nn.quantize(*network("mlp"), mode="none", excluded=["fc2"], fused=fused)
     with pytest.raises(nn.GraphError, match=r"quantised already.*node 'data_quantize'.*\.dequantized\(\)"):
         nn.quantize(*made, mode="none", fused=fused)
     again = nn.quantize(*made.dequantized(), mode="none", excluded=["fc2"], fused=fused)

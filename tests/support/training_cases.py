@@ -91,8 +91,7 @@ def _lenet(sym: Any) -> Any:
 def _images(size: int, channels: int, noise: float) -> Callable[[np.random.RandomState], Arrays]:
     def data(random: np.random.RandomState) -> Arrays:
         """Noisy copies of ten images, one for each class, of 4 × 4 tiles."""
-        tiles = random.standard_normal((10, channels, 4, 4))
-        images = np.kron(tiles, np.ones((size // 4, size // 4)))
+        images = np.kron(random.standard_normal((10, channels, 4, 4)), np.ones((size // 4, size // 4)))
         labels = random.randint(0, 10, BATCHES * BATCH)
         noisy = images[labels] + noise * random.standard_normal((len(labels), channels, size, size))
         return {"data": noisy.astype(np.float32), "softmax_label": labels.astype(np.float32)}

@@ -91,8 +91,7 @@ def test_replace_head_for_fine_tuning():
 
 
 def test_replace_head_keeps_the_other_branches_and_their_places():
-    data = sym.Variable("data")
-    trunk = sym.relu(data, name="trunk")
+    trunk = sym.relu(sym.Variable("data"), name="trunk")
     heads = [sym.FullyConnected(trunk, num_hidden=k, name=name) for k, name in ((2, "a"), (3, "b"), (4, "c"))]
     net = nn.replace_head(sym.Group(heads), "b", lambda b: sym.Group([b * 2, sym.exp(b, name="e")]))
     assert net.list_outputs()[0] == "a_output"

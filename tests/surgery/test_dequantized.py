@@ -31,8 +31,7 @@ def test_a_network_of_floats_is_given_back_as_it_is():
 
 
 def test_a_range_has_no_place_in_a_network_of_floats():
-    quantized = sym.load_json(json.dumps(NETWORKS["mlp"]["naive"]))
-    inside = quantized.get_internals()
+    inside = sym.load_json(json.dumps(NETWORKS["mlp"]["naive"])).get_internals()
     with pytest.raises(nn.GraphError, match=r"quantized_fc1_min_output is a range.*cut\(symbol, name\)"):
         nn.dequantized(inside["quantized_fc1_min_output"])
     assert nn.dequantized(inside["quantized_fc1_output"]).list_outputs() == ["fc1_output"]

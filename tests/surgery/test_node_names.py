@@ -52,8 +52,7 @@ def test_collisions_and_unknown_names_are_errors():
 
 
 def test_names_that_were_shared_before_stay_so():
-    net = sym.Variable("x") + sym.Variable("x")
-    assert nn.rename(net, {"x": "y"}).list_arguments() == ["y", "y"]
+    assert nn.rename(sym.Variable("x") + sym.Variable("x"), {"x": "y"}).list_arguments() == ["y", "y"]
 
 
 def test_freeze_lists_what_remains():
@@ -73,8 +72,7 @@ def test_inputs_are_not_trained():
 
 def test_lr_mult_zero_freezes():
     weight = sym.Variable("w", lr_mult=0.0)
-    net = sym.FullyConnected(sym.Variable("data"), weight, num_hidden=2, name="fc")
-    assert nn.freeze(net) == ["fc_bias"]
+    assert nn.freeze(sym.FullyConnected(sym.Variable("data"), weight, num_hidden=2, name="fc")) == ["fc_bias"]
 
 
 def test_a_pattern_that_matches_nothing_is_an_error():

@@ -63,8 +63,7 @@ def test_post_order_of_several_heads():
     [(False, [-1, 0, 0, 0], [-1, -1, 0, 0], 24), (True, [-1, 0, 1, 2], [-1, -1, -1, -1], 72)],
 )
 def test_memory_plan_of_a_chain_of_exp(all_outputs: bool, storage: list[int], inplace: list[int], allocated: int):
-    x = sym.Variable("x", shape=(2, 3), dtype="float32")
-    chain = [sym.exp(x)]
+    chain = [sym.exp(sym.Variable("x", shape=(2, 3), dtype="float32"))]
     for _ in range(2):
         chain.append(sym.exp(chain[-1]))
     g = graph.create(sym.Group(chain) if all_outputs else chain[-1])
@@ -95,8 +94,7 @@ def test_devices_of_a_graph_split_in_two():
         "device_copy_op": "_copy",
     }
     placed = g.apply("PlaceDevice")
-    names = [node.source.name for node in placed.index.nodes]
-    assert names == ["x", "e", "e_0_copy", "l", "r"]
+    assert [node.source.name for node in placed.index.nodes] == ["x", "e", "e_0_copy", "l", "r"]
     assert placed.json_attr("device") == [0, 0, 1, 1, 1]
 
 

@@ -52,8 +52,7 @@ def test_fresh_manager_restarts_the_counters_and_the_outer_one_goes_on():
 
 def test_prefix_goes_before_given_and_automatic_names_but_not_variables():
     with Prefix("p_"):
-        net = make("fc")
-        assert net.list_arguments() == ["x", "p_fc_weight", "p_fc_bias"]
+        assert make("fc").list_arguments() == ["x", "p_fc_weight", "p_fc_bias"]
         assert make().name == "p_toy0"
 
 

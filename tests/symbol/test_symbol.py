@@ -272,8 +272,7 @@ def test_recursive_attributes_keep_duplicates_as_triples_and_merge_as_a_dictiona
 
 
 def test_attribute_dictionary_names_only_nodes_that_have_any():
-    net = call("exp", Variable("x$y", attr={"a": "1"}), node="e")
-    assert net.attr_dict() == {"x$y": {"a": "1"}}
+    assert call("exp", Variable("x$y", attr={"a": "1"}), node="e").attr_dict() == {"x$y": {"a": "1"}}
 
 
 # -- container -------------------------------------------------------------------------------------------------------

@@ -66,8 +66,7 @@ def _gemm():
         {"axis": -3, "transpose_a": True, "transpose_b": True},
     )
     yield Case("linalg_gemm", (double(2, 2, 3), double(2, 3, 2), double(2, 2, 2)), {"alpha": 0.1})
-    half = [T(2, 2, dtype="float16")] * 3
-    yield Case("linalg_gemm", tuple(half), no_mxnet=HALF)
+    yield Case("linalg_gemm", tuple([T(2, 2, dtype="float16")] * 3), no_mxnet=HALF)
 
 
 def _packed(op: str):

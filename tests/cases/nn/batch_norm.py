@@ -19,8 +19,7 @@ def _batch_norm(shape: tuple[int, ...], axis: int | None = None, *, dtype: str =
         T(c, dtype=vectors),
         T(c, dtype=vectors, low=0.5, high=2.0),
     )
-    params = ({} if axis is None else {"axis": axis}) | given
-    return Case("BatchNorm", inputs, params, **fields)
+    return Case("BatchNorm", inputs, ({} if axis is None else {"axis": axis}) | given, **fields)
 
 
 _MODES = [

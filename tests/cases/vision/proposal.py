@@ -24,8 +24,7 @@ class Images(Tensor):
     """(b, 3): height, width and scale of images that fill most of a 4 × 5 map of stride 8."""
 
     def draw(self, rng: np.random.RandomState) -> np.ndarray:
-        sizes = np.array([[32.0, 40.0, 1.0], [30.0, 33.0, 0.5]])[: self.shape[0]]
-        return sizes.astype(self.dtype)
+        return np.array([[32.0, 40.0, 1.0], [30.0, 33.0, 0.5]])[: self.shape[0]].astype(self.dtype)
 
 
 SMALL = {"scales": (1.0, 2.0), "ratios": (0.5, 1.0, 2.0), "feature_stride": 8, "rpn_min_size": 2}

@@ -67,8 +67,7 @@ def test_export_writes_a_function_that_jax_reads_back(run, args, tmp_path):
 
 
 def test_donated_states_are_consumed():
-    net = sym.BatchNorm(sym.Variable("x"), name="bn")
-    run = lowering.compile(net, is_train=True, donate_aux=True)
+    run = lowering.compile(sym.BatchNorm(sym.Variable("x"), name="bn"), is_train=True, donate_aux=True)
     one = jax.numpy.ones(3)
     aux = {"bn_moving_mean": one * 0, "bn_moving_var": one * 1}
     args = {"x": jax.numpy.ones((2, 3)), "bn_gamma": one, "bn_beta": one}

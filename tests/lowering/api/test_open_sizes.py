@@ -209,8 +209,7 @@ def agree(net: Symbol, shapes: dict[str, Any], sizes: list[dict[str, int]], path
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", OVER_IMAGES)
 def test_images_of_any_size(name: str, tmp_path: Path):
-    sizes = [{"N": 2, "H": 9, "W": 12}, {"N": 1, "H": 16, "W": 7}]
-    agree(OVER_IMAGES[name], IMAGES, sizes, tmp_path / "p")
+    agree(OVER_IMAGES[name], IMAGES, [{"N": 2, "H": 9, "W": 12}, {"N": 1, "H": 16, "W": 7}], tmp_path / "p")
 
 
 IN_PIECES = {
@@ -295,8 +294,7 @@ def test_who_exports_by_himself_is_told_the_condition():
     function = jax.jit(lowering.to_jax(sym.slice_axis(X, axis=0, begin=1, end=3, name="piece")))
 
     def exported(*constraints: str) -> Any:
-        scope = jax.export.SymbolicScope(constraints)
-        shape = jax.export.symbolic_shape("N, 4", scope=scope)
+        shape = jax.export.symbolic_shape("N, 4", scope=jax.export.SymbolicScope(constraints))
         return jax.export.export(function)({"data": jax.ShapeDtypeStruct(shape, "float32")})
 
     with pytest.raises(OpenSizeError, match="needs N >= 3.*operator 'slice_axis', node 'piece'.*constraints=") as told:

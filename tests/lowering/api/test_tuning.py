@@ -73,8 +73,7 @@ def test_nothing_to_measure_writes_nothing():
 
 def test_the_bodies_of_loops_are_measured():
     def body(item: sym.Symbol, state: sym.Symbol):
-        w = sym.Variable("w")
-        return sym.Convolution(item, w, num_filter=16, kernel=(3, 3), pad=(1, 1), no_bias=True), state
+        return sym.Convolution(item, sym.Variable("w"), num_filter=16, kernel=(3, 3), pad=(1, 1), no_bias=True), state
 
     loop = sym.contrib.foreach(body, sym.Variable("data"), [sym.Variable("s")])[0]
     shapes = {"data": (4, 2, 16, 28, 28), "s": (1,), "w": (16, 16, 3, 3)}

@@ -75,8 +75,7 @@ def test_every_geometry_equals_xla(name: str):
 def test_both_directions_that_call_it_equal_xla(name: str):
     g = replace(GEOMETRIES[name], dtype="float32")
     data, weight = numbers(g.batch, *g.size, g.channels), numbers(*g.kernel, g.channels // g.groups, g.filters)
-    ograd = numbers(g.batch, *g.out_size, g.filters)
-    for direction, rule, first in both(data, ograd):
+    for direction, rule, first in both(data, numbers(g.batch, *g.out_size, g.filters)):
         if not applies(LIBRARY, direction, g) or not onednn.OneDnn("cpu").computes(direction, g):
             continue
         found, expected = (np.asarray(rule(jnp.asarray(first), jnp.asarray(weight), g, by)) for by in (LIBRARY, "xla"))
@@ -268,8 +267,7 @@ def residual() -> sym.Symbol:
     x = sym.Variable("data")
     shape = {"kernel": (3, 3), "pad": (1, 1), "num_filter": 8}
     first = sym.Activation(sym.Convolution(x, name="a", **shape), act_type="relu", name="ra")
-    second = sym.Convolution(first, name="b", **shape)
-    joined = sym.relu(second + first, name="rb")
+    joined = sym.relu(sym.Convolution(first, name="b", **shape) + first, name="rb")
     third = sym.clip(sym.Convolution(joined, name="c", **shape), a_min=0, a_max=6, name="rc")
     fourth = sym.Convolution(third, name="d", **shape)
     return sym.Group([sym.relu(fourth, name="rd"), sym.clip(fourth, a_min=-1, a_max=6, name="re")])
@@ -374,9 +372,7 @@ def read_again() -> sym.Symbol:
     x = sym.Variable("data")
     a = sym.relu(sym.Convolution(x, name="a", **same) + x)
     b = sym.relu(sym.Convolution(a, name="b", **same))
-    c = sym.Convolution(b, name="c", **same) + a
-    d = sym.Convolution(a, name="d", **same) + b
-    return sym.Group([c, a, d - b])
+    return sym.Group([sym.Convolution(b, name="c", **same) + a, a, (sym.Convolution(a, name="d", **same) + b) - b])
 
 
 @pytest.mark.slow("compiles")

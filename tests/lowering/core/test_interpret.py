@@ -45,9 +45,7 @@ def test_readers_see_the_version_they_were_composed_with():
     state = sym.Variable("state")
     before = state * 2
     write = sym._test_low_assign(state, before, name="w")
-    after = state * 100
-    net = sym.Group([after, write, before])
-    outputs, aux = lowering.to_jax(net)({}, {"state": ONE})
+    outputs, aux = lowering.to_jax(sym.Group([state * 100, write, before]))({}, {"state": ONE})
     # `after` comes first in post-order, yet reads what the write left.
     assert [float(o[0]) for o in outputs] == [200.0, 20.0, 2.0]
     assert float(aux["state"][0]) == 2.0
@@ -77,8 +75,7 @@ def test_versions_without_their_writer_read_the_initial_value():
     sym._test_low_assign(state, sym.Variable("x"))
     late = state * 2
     assert late.outputs[0].node.inputs[0].version == 1
-    outputs = run(late, state=ONE)
-    assert float(outputs[0][0]) == 2.0
+    assert float(run(late, state=ONE)[0][0]) == 2.0
 
 
 def test_a_state_is_written_even_when_no_output_needs_the_writer():
@@ -133,8 +130,7 @@ def test_contradicting_shapes_are_reported_in_the_graphs_terms():
 
 
 def test_variables_of_one_name_share_one_array():
-    net = sym.Variable("x") + sym.Variable("x")
-    assert float(run(net, x=ONE)[0][0]) == 2.0
+    assert float(run(sym.Variable("x") + sym.Variable("x"), x=ONE)[0][0]) == 2.0
 
 
 def test_a_graph_that_draws_needs_a_key():

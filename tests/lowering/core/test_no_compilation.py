@@ -55,8 +55,7 @@ def test_rebinding_and_writing_compile_nothing():
 
 
 def test_reshaping_keeps_what_fits():
-    network = sym.FullyConnected(sym.Variable("data"), num_hidden=3, name="fc")
-    executor = simple_bind(network, data=(4, 2))
+    executor = simple_bind(sym.FullyConnected(sym.Variable("data"), num_hidden=3, name="fc"), data=(4, 2))
     executor.arg_dict["data"] = np.arange(8, dtype=np.float32).reshape(4, 2)
     smaller = executor.reshape(data=(3, 2))
     np.testing.assert_array_equal(smaller.arg_dict["data"], np.arange(6, dtype=np.float32).reshape(3, 2))

@@ -114,8 +114,7 @@ def test_forward_backward_mirrored_copies_and_the_gradients_symbol_draw_the_same
 @BY_NAME
 def test_executor_and_pure_function_draw_the_same(name: str):
     net = NETWORKS[name]()
-    executor = lowering.simple_bind(net, seed=KEY, x=ONES.shape)
-    outputs = executor.forward(is_train=True, x=ONES)
+    outputs = lowering.simple_bind(net, seed=KEY, x=ONES.shape).forward(is_train=True, x=ONES)
     key = jax.random.fold_in(KEY, 1)  # the executor's key of its first pass
     same(list(outputs), lowering.to_jax(net, is_train=True)(ARGS, key=key)[0])
 

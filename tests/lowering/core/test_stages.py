@@ -45,8 +45,7 @@ def drawn(net: sym.Symbol, dtype: str = "float32", **shapes: tuple[int, ...]) ->
 def run(net: sym.Symbol, args: Mapping[str, Any], aux: Mapping[str, Any], data: set[str], *without: str):
     """(outputs, new states) with all but the data constant, what is computed once apart."""
     programs = Programs(net)
-    constants = frozenset(net.list_inputs()) - data
-    options = Options(constants=constants, without=frozenset(without))
+    options = Options(constants=frozenset(net.list_inputs()) - data, without=frozenset(without))
     plan, main, once = programs.plan(options), programs.forward(options), programs.precompute(options)
     given: dict[str, Any] = {**args, **aux}
     if once is not None:
@@ -226,8 +225,7 @@ def test_a_network_computes_the_same(name: str):
 
 
 def test_what_nothing_simplifies_is_not_copied():
-    net = sym.relu(sym.FullyConnected(x, num_hidden=3))
-    line = Pipeline(net.outputs)
+    line = Pipeline(sym.relu(sym.FullyConnected(x, num_hidden=3)).outputs)
     assert line.plan(Options()).graph is line.graph
 
 

@@ -178,8 +178,7 @@ def test_objects_stay_where_their_boxes_are(tmp_path: Path):
         (number, *box, extra) = batch["softmax_label"][0, 6:].tolist()
         assert (number, extra) == (5, 0.25)
         ys, xs = np.nonzero(batch["data"][0, 0] == 255)
-        found = np.array([xs.min(), ys.min(), xs.max() + 1, ys.max() + 1]) / 100
-        np.testing.assert_allclose(box, found, atol=0.03)
+        np.testing.assert_allclose(box, np.array([xs.min(), ys.min(), xs.max() + 1, ys.max() + 1]) / 100, atol=0.03)
         seen.add(tuple(np.round(box, 2)))
     assert len(seen) > 60
 
@@ -224,8 +223,7 @@ def test_what_is_drawn_depends_on_the_seed_and_the_epoch(tmp_path: Path):
 
 
 def test_one_mirror_of_all_draws_nothing():
-    p = augmentation(data_shape=(3, 8, 8), rand_mirror_prob=1.0, random_hue_prob=1.0)
-    assert not p.random
+    assert not augmentation(data_shape=(3, 8, 8), rand_mirror_prob=1.0, random_hue_prob=1.0).random
     assert augmentation(data_shape=(3, 8, 8), rand_mirror_prob=0.9).random
 
 

@@ -72,8 +72,7 @@ def test_groups_run_where_they_are_and_compute_the_same(name: str, req: str):
     actual, executor = steps(net, shape, (args, aux), req, group2ctx=devices)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-6, atol=1e-6), actual, expected)
     arrays = {**executor.arg_dict, **executor.aux_dict}
-    used = {device for array in arrays.values() for device in array.devices()}
-    assert used == set(devices.values())
+    assert {device for array in arrays.values() for device in array.devices()} == set(devices.values())
     for variable, group in (("words_weight", "table"), ("norm_moving_mean", "rest"), ("fc_weight", "rest")):
         if variable in arrays:
             assert arrays[variable].devices() == {devices[group]}

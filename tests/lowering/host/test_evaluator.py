@@ -272,8 +272,7 @@ def test_large_results_are_taken_over_and_parts_are_copied():
     first, second, part, turned = placed(owned([whole.reshape(-1), whole, whole[:200], whole.T]), None)
     assert first.unsafe_buffer_pointer() == whole.ctypes.data
     assert all(other.unsafe_buffer_pointer() != whole.ctypes.data for other in (second, part, turned))
-    addresses = {array.unsafe_buffer_pointer() % 64 for array in (second, part, turned)}
-    assert addresses == {0}
+    assert {array.unsafe_buffer_pointer() % 64 for array in (second, part, turned)} == {0}
     whole[...] = 2
     assert [float(array.max()) for array in (second, part, turned)] == [1, 1, 1]
     owner = np.ones((300, 400), np.float32)

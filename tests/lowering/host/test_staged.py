@@ -44,8 +44,7 @@ def test_a_signature_is_compiled_when_its_calls_have_cost_a_part_of_compiling():
 
 @pytest.mark.slow("compiles")
 def test_work_that_would_take_longer_than_compiling_is_compiled_at_once():
-    staged = Staged(lambda x: jax.lax.fori_loop(0, 10**6, lambda i, s: s + 1, x))
-    assert compiled_calls(staged, 1, ONES) == [0]
+    assert compiled_calls(Staged(lambda x: jax.lax.fori_loop(0, 10**6, lambda i, s: s + 1, x)), 1, ONES) == [0]
     assert compiled_calls(Staged(jnp.linalg.cholesky), 1, jnp.eye(3)) == [0]
 
 

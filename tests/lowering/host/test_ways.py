@@ -77,8 +77,7 @@ def by_trainer(net: Symbol, args: Any, aux: Any, effort: str) -> list[Any]:
     trainer.init(0, parameters, aux, **SHAPES)
     batch = {name: args[name] for name in ("data", "softmax_label")}
     trainer.step(batch)
-    outputs = trainer.step(batch)
-    return [*outputs, *jax.tree.leaves(trainer.require_state().params)]
+    return [*trainer.step(batch), *jax.tree.leaves(trainer.require_state().params)]
 
 
 def by_block(net: Symbol, args: Any, aux: Any, effort: str) -> list[Any]:

@@ -166,8 +166,7 @@ def test_a_network_built_twice_starts_with_the_same_values():
         for a, b in zip(one.values(), other.values(), strict=True):
             np.testing.assert_array_equal(a, b)
     a, b = (lowering.Trainer(net, label_names=()).init(3, data=(4, 3, 5)).params for net in (first, second))
-    same = [name for name in a if name.startswith("fullyconnected") and name.endswith("weight")]
-    assert len(same) == 2
+    assert len([name for name in a if name.startswith("fullyconnected") and name.endswith("weight")]) == 2
     for old, new in zip(a, b, strict=True):
         np.testing.assert_array_equal(a[old], b[new])
 

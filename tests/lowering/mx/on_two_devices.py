@@ -63,8 +63,7 @@ def gradient_of_a_copy() -> Any:
     x = mx.nd.ones((2, 2), ctx=HERE)
     x.attach_grad()
     with autograd.record():
-        y = (x * 3).as_in_context(THERE) * A
-        z, _ = mx.nd.split(y, 2)
+        z, _ = mx.nd.split((x * 3).as_in_context(THERE) * A, 2)
     z.backward()
     return x.grad
 

@@ -34,8 +34,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for kind, label in (("rec", 1.0), ("boxes", np.array([2, 5, 0, 0.1, 0.1, 0.5, 0.5], np.float32))):
         records = mx.recordio.MXIndexedRecordIO(names["index"], names[kind], "w")
         for i in range(4):
-            header = mx.recordio.IRHeader(0, label, i, 0)
-            records.write_idx(i, mx.recordio.pack_img(header, IMAGE, img_fmt=".png"))
+            records.write_idx(i, mx.recordio.pack_img(mx.recordio.IRHeader(0, label, i, 0), IMAGE, img_fmt=".png"))
         records.close()
     return names
 

@@ -182,8 +182,7 @@ def test_an_image_in_planes():
     part = mx.nd.imdecode(WIDE, clip_rect=(1, 2, 5, 9), mean=mx.nd.full((3, 7, 4), 100, dtype="float16"))
     assert part.dtype == np.float16
     np.testing.assert_array_equal(part.asnumpy(), pixels[:, 2:9, 1:5] - 100.0)
-    grey = mx.nd.imdecode(WIDE, channels=1)
-    np.testing.assert_array_equal(grey.asnumpy(), decode_flagged(WIDE, 0, "x")[None])
+    np.testing.assert_array_equal(mx.nd.imdecode(WIDE, channels=1).asnumpy(), decode_flagged(WIDE, 0, "x")[None])
     assert mx.nd.imdecode(CLEAR, channels=4).shape[0] == 4
 
 

@@ -219,8 +219,7 @@ def test_iterators_that_cannot_be_are_refused(tmp_path: Path):
     (tmp_path / "a.lst").write_text("0\t1\ta.jpg\nno\t1\tb.jpg\n")
     with pytest.raises(ValueError, match="line 2"):
         mx.image.ImageIter(2, (3, 4, 4), path_imglist=str(tmp_path / "a.lst"))
-    record = mx.recordio.MXRecordIO(tmp_path / "a.rec", "w")
-    record.close()
+    mx.recordio.MXRecordIO(tmp_path / "a.rec", "w").close()
     with pytest.raises(mx.MXNetError, match="path_imgidx="):
         mx.image.ImageIter(2, (3, 4, 4), path_imgrec=str(tmp_path / "a.rec"), shuffle=True)
 

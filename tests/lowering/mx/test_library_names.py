@@ -123,8 +123,7 @@ def test_arguments_by_mxnets_names():
         assert power(base=symbol, exp=2, name="y").eval(x=x)[0].asnumpy().tolist() == [4, 9]
         assert power(exp=3, base=2) == 8
     assert mx.sym.Group(symbols=[symbol, symbol * 2]).list_outputs()[0] == "x"
-    record = mx.recordio.pack(mx.recordio.IRHeader(0, 1.0, 2, 0), s=b"content")
-    assert mx.recordio.unpack(s=record)[1] == b"content"
+    assert mx.recordio.unpack(s=mx.recordio.pack(mx.recordio.IRHeader(0, 1.0, 2, 0), s=b"content"))[1] == b"content"
     assert mx.np.ones(2).as_in_context(context=mx.cpu(0)).tolist() == [1, 1]
     assert mx.metric.PCC(has_global_stats=False).name == "pcc"
     both: Any = mx.metric.CompositeEvalMetric(["acc"])

@@ -554,8 +554,7 @@ def test_numbers_outside_of_their_range_and_vectors_are_taken_deviation():
     vector = nd.zeros((3,))
     mx.init.Orthogonal()("v_weight", vector)
     assert np.linalg.norm(vector.asnumpy()) > 0
-    module = mx.mod.Module(mx.sym.var("data") * 1, label_names=None, work_load_list=[2])
-    module.bind([("data", (1,))])
+    mx.mod.Module(mx.sym.var("data") * 1, label_names=None, work_load_list=[2]).bind([("data", (1,))])
     weight = nd.zeros((1,))
     optimizers.get_updater(optimizers.SGLD(learning_rate=-0.1))(0, nd.ones((1,)), weight)
     assert np.isnan(weight.asscalar())
@@ -567,8 +566,7 @@ def test_a_module_reads_its_parameters_from_the_executor_deviation():
     module = mx.mod.Module(net, label_names=None)
     module.bind([("data", (2, 3))])
     module.init_params()
-    gamma = nd.full((3,), 5)
-    module.set_params({"bn_gamma": gamma, "bn_beta": nd.zeros((3,))}, module.get_params()[1])
+    module.set_params({"bn_gamma": nd.full((3,), 5), "bn_beta": nd.zeros((3,))}, module.get_params()[1])
     module.forward(mx.io.DataBatch([nd.ones((2, 3))]))
     assert module.get_params()[0]["bn_gamma"].asnumpy().tolist() == [1, 1, 1]
 
@@ -615,8 +613,7 @@ def module_of(**options: Any) -> Any:
 
 
 def bucketing_module(**options: Any) -> None:
-    module = mx.mod.BucketingModule(lambda key: (NET, ["data"], []), default_bucket_key=3, **options)
-    module.bind([("data", (1, 3))])
+    mx.mod.BucketingModule(lambda key: (NET, ["data"], []), default_bucket_key=3, **options).bind([("data", (1, 3))])
 
 
 @pytest.mark.parametrize("door", OPTIONS)

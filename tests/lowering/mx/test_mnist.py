@@ -49,8 +49,7 @@ def test_flat_batches_and_other_names(files: dict[str, Any]):
     iterator = mx.io.MNISTIter(**files, shuffle=False, flat=True, data_name="x", label_name="y", input_shape=(12,))
     assert (iterator.provide_data, iterator.provide_label) == ([("x", (4, 12))], [("y", (4,))])
     assert np.array_equal(next(iterator).data[0].asnumpy(), IMAGES[:4].reshape(4, 12).astype(np.float32) / 256)
-    whole = next(mx.io.MNISTIter(**files, shuffle=False, dtype="float16"))
-    assert whole.data[0].dtype is np.float16
+    assert next(mx.io.MNISTIter(**files, shuffle=False, dtype="float16")).data[0].dtype is np.float16
 
 
 def test_an_order_is_the_seeds(files: dict[str, Any]):
@@ -60,8 +59,7 @@ def test_an_order_is_the_seeds(files: dict[str, Any]):
         ]
 
     assert labels() == labels(seed=0) != labels(seed=7)
-    whole = mx.io.MNISTIter(**{**files, "batch_size": 11})
-    batch = next(whole)
+    batch = next(mx.io.MNISTIter(**{**files, "batch_size": 11}))
     assert sorted(batch.label[0].asnumpy().tolist()) == sorted(LABELS.tolist())
     sums = {(image.sum(), label) for image, label in zip(IMAGES / np.float32(256), LABELS, strict=True)}
     images = batch.data[0].asnumpy()[:, 0]

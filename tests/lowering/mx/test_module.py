@@ -170,8 +170,7 @@ def test_bucketing(tmp_path: Path):
     module.forward_backward(batch(3))
     module.update()
     module.forward(batch(5), is_train=False)
-    weight = module.get_params()[0]["fc_weight"].asnumpy()
-    np.testing.assert_allclose(weight, [[1], [1]])
+    np.testing.assert_allclose(module.get_params()[0]["fc_weight"].asnumpy(), [[1], [1]])
     assert module.get_outputs()[0].shape == (2, 2)
     module.save_checkpoint(str(tmp_path / "b"), 1)
     assert (tmp_path / "b-3-symbol.json").exists()
@@ -429,8 +428,7 @@ def test_several_contexts_share_batches_of_any_size():
         each.install_monitor(monitor)
         monitor.tic()
         for rows in (4, 3, 4):
-            batch = mx.io.DataBatch([mx.nd.array(DATA[:rows])], [mx.nd.array(LABEL[:rows])])
-            each.forward_backward(batch)
+            each.forward_backward(mx.io.DataBatch([mx.nd.array(DATA[:rows])], [mx.nd.array(LABEL[:rows])]))
             each.update()
         assert len(monitor.toc()) == (6 if each is module else 3)
         monitor.step = 0
@@ -588,8 +586,7 @@ def test_what_was_bound_for_other_shapes_is_bounded(kept: int, monkeypatch: pyte
     module, seen = _bound(), mx.mon.Monitor(1)
     module.install_monitor(seen)
     for rows in (2, 3, 4, 5, 6, 2):
-        batch = mx.io.DataBatch([mx.nd.ones((rows, 3))], [mx.nd.zeros(rows)])
-        module.forward(batch, is_train=False)
+        module.forward(mx.io.DataBatch([mx.nd.ones((rows, 3))], [mx.nd.zeros(rows)]), is_train=False)
         np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), np.full((rows, 2), 0.5))
     gc.collect()
     assert len(module._executors) == min(kept, 5)
@@ -692,8 +689,7 @@ def test_a_frozen_backbone_keeps_its_moving_averages():
     for fixed, moves in ((["norm_gamma", "norm_beta"], False), (["norm_gamma"], True)):
         module = mx.mod.Module(net, fixed_param_names=fixed)
         module.fit(batches(), num_epoch=1, initializer=mx.init.One())
-        mean = module.get_params()[1]["norm_moving_mean"].asnumpy()
-        assert bool(mean.any()) == moves
+        assert bool(module.get_params()[1]["norm_moving_mean"].asnumpy().any()) == moves
 
 
 @pytest.mark.slow("compiles")

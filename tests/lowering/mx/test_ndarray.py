@@ -508,8 +508,7 @@ def test_masks_are_refused_as_in_mxnet(key: object):
 
 
 def test_a_comparison_as_an_index_is_numbers():
-    a = numbers(4, 5)
-    assert a[mx.nd.array([1, 2, 3, 4]) > 2].asnumpy()[:, 0].tolist() == [0, 0, 5, 5]
+    assert numbers(4, 5)[mx.nd.array([1, 2, 3, 4]) > 2].asnumpy()[:, 0].tolist() == [0, 0, 5, 5]
 
 
 def test_the_current_context_has_an_older_name():

@@ -578,8 +578,7 @@ NESTED = {
 @pytest.mark.parametrize("kind", NESTED)
 def test_in_loops_and_branches_forward_runs_once_and_each_step_has_an_operator(calls: list[Any], kind: str):
     make, shape = NESTED[kind]
-    x = mx.sym.Variable("x")
-    ex = make(x).bind(mx.cpu(), {"x": mx.nd.ones(shape)}, {"x": mx.nd.zeros(shape)})
+    ex = make(mx.sym.Variable("x")).bind(mx.cpu(), {"x": mx.nd.ones(shape)}, {"x": mx.nd.zeros(shape)})
     steps = 2 if kind == "while_loop" else int(np.prod(shape))
     for _ in range(2):
         calls.clear()

@@ -75,8 +75,7 @@ def test_operators_and_marks():
 
     mx.profiler.dump()
     events = json.loads(Path(FILE).read_text())["traceEvents"]
-    values = [each["args"]["value"] for each in events if each.get("name") == "seen"]
-    assert values == ["3", "7", "5"]
+    assert [each["args"]["value"] for each in events if each.get("name") == "seen"] == ["3", "7", "5"]
     mx.profiler.dumps(reset=True)
     assert json.loads(mx.profiler.dumps(format="json"))["Time"] == {}
 

@@ -112,8 +112,7 @@ from lowering import mx
 record = mx.recordio.MXIndexedRecordIO(sys.argv[1] + ".idx", sys.argv[1] + ".rec", "w")
 record.write_idx(5, b"last")
 """
-    run = warm.run(["-c", script, str(tmp_path / "a")])
-    assert run.stderr == ""
+    assert warm.run(["-c", script, str(tmp_path / "a")]).stderr == ""
     assert mx.recordio.MXIndexedRecordIO(tmp_path / "a.idx", tmp_path / "a.rec", "r").read_idx(5) == b"last"
 
 

@@ -39,8 +39,7 @@ def differences(ours: Any, theirs: Any, place: str = "") -> list[str]:
 @pytest.mark.slow("compiles")
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_it_is_as_in_mxnet(name: str):
-    ours = json.loads(json.dumps(SCENARIOS[name](mx)))
-    assert differences(ours, THEIRS[name]) == []
+    assert differences(json.loads(json.dumps(SCENARIOS[name](mx))), THEIRS[name]) == []
 
 
 def test_differences_are_found():

@@ -161,8 +161,7 @@ def test_an_initialiser_in_mxnets_way():
     args, _ = lowering.init_params(dense(), {"data": (1, 3)}, 0, Half())
     assert np.asarray(args["fc_weight"]).tolist() == [[0.5] * 3] * 2
     assert not np.asarray(args["fc_bias"]).any()
-    variable = mx.sym.Variable("w", init=mx.init.Normal(0.1))
-    assert variable.attr("__init__") == '["normal", {"sigma": 0.1}]'
+    assert mx.sym.Variable("w", init=mx.init.Normal(0.1)).attr("__init__") == '["normal", {"sigma": 0.1}]'
 
 
 def test_names_and_attributes():

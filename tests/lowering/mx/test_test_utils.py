@@ -75,8 +75,7 @@ def test_comparing_and_drawing():
 def test_dtypes_as_they_are():
     net = mx.sym.take(mx.sym.Variable("a"), mx.sym.Variable("indices"))
     indices = np.array([1, 0], np.int32)
-    given = [X, mx.nd.array(indices, dtype="int32")]
-    (out,) = tu.check_symbolic_forward(net, given, [X[[1, 0]]])
+    (out,) = tu.check_symbolic_forward(net, [X, mx.nd.array(indices, dtype="int32")], [X[[1, 0]]])
     assert out.dtype == np.float32
     half = {"x": X.astype(np.float16), "y": Y.astype(np.float16)}
     (out,) = tu.check_symbolic_forward(product(), half, [X * Y], dtype="asnumpy")

@@ -79,8 +79,7 @@ def test_code_that_is_not_made_for_the_geometry_is_not_used(name: str, alone: Pa
 
 
 def test_a_child_that_had_nothing_to_do_is_replaced(alone: Path, monkeypatch: pytest.MonkeyPatch):
-    lines = f"print({MAKES.format('jit:avx2')!r}); print('ANSWER 8', flush=True); sys.exit(0)"
-    says(monkeypatch, lines)
+    says(monkeypatch, f"print({MAKES.format('jit:avx2')!r}); print('ANSWER 8', flush=True); sys.exit(0)")
     assert asking.ask("block", G, Epilogue()) == 8
     assert asking.ask("block", G, Epilogue(bias=True)) == 8
 

@@ -158,8 +158,7 @@ def test_deviation_a_scheduler_keeps_its_rate_under_optimizers_with_a_default_ra
 
 
 def test_weight_decay_reaches_weights_and_gammas_only():
-    wds = make("sgd", {"wd": 1.0}).wds
-    assert wds == {"fc_weight": 1.0, "fc_bias": 0.0, "bn_gamma": 1.0, "special_weight": 2.0}
+    assert make("sgd", {"wd": 1.0}).wds == {"fc_weight": 1.0, "fc_bias": 0.0, "bn_gamma": 1.0, "special_weight": 2.0}
     assert make("lars", {"wd": 1.0}).wds["bn_gamma"] == 0.0
 
 

@@ -77,8 +77,7 @@ def test_samples_that_may_mix_stay_together(mixing, monkeypatch: pytest.MonkeyPa
 
 def test_parameters_are_not_read_again_for_chunks_that_are_small_beside_them(monkeypatch: pytest.MonkeyPatch):
     assert chunk_of(network(), 12, monkeypatch, 4) == 4
-    heavy = sym.FullyConnected(network(), num_hidden=20_000, name="heavy")
-    assert chunk_of(heavy, 12, monkeypatch, 4) is None
+    assert chunk_of(sym.FullyConnected(network(), num_hidden=20_000, name="heavy"), 12, monkeypatch, 4) is None
 
 
 @pytest.mark.parametrize("most", [1, 2, 7, 100, 4096])

@@ -42,8 +42,7 @@ def test_outputs_are_xlas_and_one_session_takes_every_size_of_batch(monkeypatch:
 
 
 def test_a_size_that_the_graph_has_takes_a_session_of_its_own():
-    data = sym.Variable("data")
-    net = sym.broadcast_add(sym.reshape(data, shape=(2, 8)), sym.zeros((2, 8)))
+    net = sym.broadcast_add(sym.reshape(sym.Variable("data"), shape=(2, 8)), sym.zeros((2, 8)))
     (output,) = predictor(net, {}, {})(data=np.ones((4, 4), np.float32))
     assert np.array_equal(output, np.ones((2, 8)))
 

@@ -112,8 +112,7 @@ def test_weights_are_transformed_once_for_all_signatures(tmp_path: Path, monkeyp
     table.parent.mkdir()
     table_module.write_table(table, Table("cpu", {}, rows))
     choose.forget()
-    data = sym.Variable("data")
-    net = sym.Convolution(data, kernel=(3, 3), pad=(1, 1), num_filter=32, name="conv")
+    net = sym.Convolution(sym.Variable("data"), kernel=(3, 3), pad=(1, 1), num_filter=32, name="conv")
     args = {"conv_weight": RNG.standard_normal((32, 32, 3, 3), "float32"), "conv_bias": np.ones(32, "float32")}
     predict = lowering.Predictor(net, args, platform="cpu")
     held = []

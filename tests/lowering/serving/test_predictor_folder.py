@@ -365,8 +365,7 @@ def test_a_list_that_cannot_be_read_is_not_written(tmp_path: Path):
     """Signatures that no file may have are left out."""
     many = Signature({f"input{i}": ((1,) * 8, "float32") for i in range(2000)}, False)
     for signatures in ([many] * 20, [Signature({"data": ((2,), "float8_e4m3fn")}, False)]):
-        whole = content(0)._replace(signatures=signatures)
-        write_folder(tmp_path, whole)
+        write_folder(tmp_path, content(0)._replace(signatures=signatures))
         assert read_folder(tmp_path).signatures == []
     write_folder(tmp_path, content(0)._replace(signatures=[*content(0).signatures] * (MAX_SIGNATURES + 5)))
     assert len(read_folder(tmp_path).signatures) == MAX_SIGNATURES

@@ -38,8 +38,7 @@ SIZE = (8, 14, 14)
 def network() -> sym.Symbol:
     """Large enough for the library, with a sum and an activation behind a convolution; two outputs."""
     same = {"kernel": (3, 3), "pad": (1, 1), "no_bias": True}
-    x = sym.Variable("data")
-    h = sym.Convolution(x, num_filter=64, name="a", **same)
+    h = sym.Convolution(sym.Variable("data"), num_filter=64, name="a", **same)
     h = sym.relu(sym.BatchNorm(h, fix_gamma=False, name="n"))
     h = sym.relu(sym.Convolution(h, num_filter=64, name="b", **same) + h)
     return sym.Group([sym.mean(h, axis=(2, 3)), sym.Flatten(sym.Pooling(h, kernel=(2, 2), stride=(2, 2)))])
@@ -128,8 +127,7 @@ def test_a_core_computes_a_call_alone_and_calls_of_threads_side_by_side(tmp_path
     for data, (output,) in zip(batches, found, strict=True):
         assert np.array_equal(predict(data=data)[0], output)
     predict.save(tmp_path / "saved")
-    again = lowering.Predictor.load(tmp_path / "saved", one_core=True)
-    assert np.array_equal(again(data=batches[0])[0], found[0][0])
+    assert np.array_equal(lowering.Predictor.load(tmp_path / "saved", one_core=True)(data=batches[0])[0], found[0][0])
 
 
 @pytest.mark.slow("compiles")

@@ -292,8 +292,7 @@ def no_loop_over_samples_gathers_the_batch() -> None:
     net, args, aux = images()
     wrt = [name for name in args if name not in INPUTS]
     wanted = evaluated(lowering.grad_fn(net, wrt), args, aux)
-    on = data_mesh()
-    run = jax.jit(lowering.grad_fn(net, wrt, mesh=on))
+    run = jax.jit(lowering.grad_fn(net, wrt, mesh=data_mesh()))
     auto = jax.make_mesh((8,), ("data",), axis_types=(AxisType.Auto,))
     given = spread(args, auto), {n: jax.device_put(a, NamedSharding(auto, P())) for n, a in aux.items()}
     compiled = run.lower(*given).compile()
@@ -387,8 +386,7 @@ def data_parallel_sends_one_sum_of_the_gradients() -> None:
 
 @check
 def fsdp_gathers_parameters_and_sums_gradients() -> None:
-    model = transformer(1, 32, 4, 8)
-    mine, theirs = sent(model, data_mesh(), "fsdp")
+    mine, theirs = sent(transformer(1, 32, 4, 8), data_mesh(), "fsdp")
     assert mine.keys() == theirs.keys()
     for kind, each in mine.items():
         assert each.bytes <= 1.05 * theirs[kind].bytes, (kind, mine, theirs)
@@ -396,8 +394,7 @@ def fsdp_gathers_parameters_and_sums_gradients() -> None:
 
 @check
 def convolutions_send_no_more_than_by_hand() -> None:
-    model = resnet((1, 1), 8, 32, 4)
-    mine, theirs = sent(model, data_mesh(), "replicate")
+    mine, theirs = sent(resnet((1, 1), 8, 32, 4), data_mesh(), "replicate")
     assert mine.keys() == theirs.keys() == {"all-reduce"}
     assert mine["all-reduce"].instructions <= theirs["all-reduce"].instructions
     assert mine["all-reduce"].bytes <= 1.02 * theirs["all-reduce"].bytes

@@ -46,8 +46,7 @@ def branches(units: int) -> nn.symbol.Symbol:
 
     for i in range(units):
         left = step(step(x, f"unit_{'abcd'[i]}", 0, 1), f"unit_{'abcd'[i]}", 1, 3)
-        right = step(x, f"unit_{'abcd'[i]}", 2, 1)
-        x = sym.concat(left, right, dim=1)
+        x = sym.concat(left, step(x, f"unit_{'abcd'[i]}", 2, 1), dim=1)
     return step(x, "last", 7, 1)
 
 

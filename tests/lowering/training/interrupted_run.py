@@ -41,8 +41,7 @@ def network() -> sym.Symbol:
 
 def train(epochs: int, directory: Path | None, every: int, callbacks: Sequence[Any] = ()) -> dict[str, np.ndarray]:
     """Everything that the run ends with: the whole state and the metrics of every epoch, as arrays by path."""
-    numbers = np.random.RandomState(0)
-    data = numbers.standard_normal((96, 12)).astype(np.float32)
+    data = np.random.RandomState(0).standard_normal((96, 12)).astype(np.float32)
     labels = data[:, :4].argmax(axis=1).astype(np.float32)
     batches = lowering.Batches({"data": data, "softmax_label": labels}, 8, shuffle=True, seed=1)
     schedule = lowering.training.FactorScheduler(step=50, factor=0.9, base_lr=0.01)
@@ -53,8 +52,7 @@ def train(epochs: int, directory: Path | None, every: int, callbacks: Sequence[A
     history = trainer.fit(
         batches, epochs, metrics=("accuracy", "ce"), callbacks=callbacks, checkpoints=checkpoints, progress=False
     )
-    state = trainer.require_state()
-    leaves, _ = jax.tree_util.tree_flatten_with_path(state)
+    leaves, _ = jax.tree_util.tree_flatten_with_path(trainer.require_state())
     found = {
         jax.tree_util.keystr(path): np.asarray(
             jax.random.key_data(leaf) if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf

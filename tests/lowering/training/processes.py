@@ -85,8 +85,7 @@ def fit(batches: Any, folder: Path | None = None, epochs: int = EPOCHS, callback
     made.init(0, data=(8, 12))
     checkpoints = None if folder is None else lowering.Checkpoints(folder, every=5)
     options = {"checkpoints": checkpoints, "callbacks": list(callbacks), "progress": True, "exit_when_lost": True}
-    history = made.fit(batches, epochs, metrics=["ce"], **options)
-    tell(losses=list(history["cross-entropy"]), digest=digest(made))
+    tell(losses=list(made.fit(batches, epochs, metrics=["ce"], **options)["cross-entropy"]), digest=digest(made))
     return made
 
 

@@ -21,8 +21,7 @@ def rows(batches: Batches, epoch: int = 0, start: int = 0) -> list[list[int]]:
 
 
 def test_rows_stay_together_and_each_comes_once():
-    batches = Batches(ROWS, 3, shuffle=True, last="keep")
-    seen = list(batches.epoch(5))
+    seen = list(Batches(ROWS, 3, shuffle=True, last="keep").epoch(5))
     assert sorted(np.concatenate([batch["data"] for batch in seen])) == list(range(10))
     for batch in seen:
         np.testing.assert_array_equal(batch["label"], 2 * batch["data"])

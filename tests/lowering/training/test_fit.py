@@ -102,8 +102,7 @@ def test_callbacks_hear_of_steps_and_epochs_and_can_stop_the_run():
         def on_epoch_end(self, trainer: Trainer, record: Any) -> bool:
             return record.epoch == 1
 
-    history = trainer().fit(batches(), 5, callbacks=[Listener()], progress=False)
-    assert len(history) == 2
+    assert len(trainer().fit(batches(), 5, callbacks=[Listener()], progress=False)) == 2
     assert heard == [(0, 0, 1), (0, 1, 2), (0, 2, 3), (0, 3, 4), (1, 0, 5), (1, 1, 6), (1, 2, 7), (1, 3, 8)]
 
 

@@ -42,8 +42,7 @@ def assert_same(found: lowering.Trainer, wanted: lowering.Trainer, rtol: float =
     for (path, right), left in zip(rows, jax.tree.leaves(found.require_state()), strict=True):
         if not jax.numpy.issubdtype(right.dtype, jax.dtypes.prng_key):
             scale = max(1.0, float(np.abs(right).max(initial=0)))
-            name = jax.tree_util.keystr(path)
-            np.testing.assert_allclose(left, right, rtol=rtol, atol=rtol * scale, err_msg=name)
+            np.testing.assert_allclose(left, right, rtol=rtol, atol=rtol * scale, err_msg=jax.tree_util.keystr(path))
 
 
 @pytest.mark.nightly("every network", but_one_in=8)
@@ -165,8 +164,7 @@ def test_fit_evaluate_and_predict_as_on_one_device() -> None:
         trainer.init(0, data=(8, 12))
         history = trainer.fit(batches, 2, validation=batches, metrics=["accuracy", "ce"], progress=False)
         trainer.set_learning_rate(0.05)
-        rows = [*history["cross-entropy"], *history["val-accuracy"]]
-        runs.append((rows, trainer.predict(arrays["data"][:8])[0]))
+        runs.append(([*history["cross-entropy"], *history["val-accuracy"]], trainer.predict(arrays["data"][:8])[0]))
     (wanted, outputs), (found, others) = runs
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
     np.testing.assert_allclose(others, outputs, rtol=1e-4)

@@ -64,8 +64,7 @@ def test_a_triple_of_functions_is_a_metric():
 
 
 def test_metric_of_one_output_among_several():
-    chosen = metrics.mae().select(output_names=["b"])
-    tracker = Tracker([chosen], INPUTS, ["a", "b"])
+    tracker = Tracker([metrics.mae().select(output_names=["b"])], INPUTS, ["a", "b"])
     tracker.update({"label": np.zeros(2, np.float32)}, [jnp.full(2, 7.0), jnp.full(2, 3.0)])
     assert tracker.results() == {"mae": 3.0}
 

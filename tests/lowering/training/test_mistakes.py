@@ -171,8 +171,7 @@ def test_what_events_and_states_print_is_short():
 
 
 def test_epochs_count_from_zero_everywhere(capsys: pytest.CaptureFixture[str]):
-    trainer = trained(classifier())
-    history = trainer.fit([points(8)], 3, begin_epoch=1)
+    history = trained(classifier()).fit([points(8)], 3, begin_epoch=1)
     assert [record.epoch for record in history.epochs] == [1, 2]
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition("  ")[0] for line in lines] == ["epoch 1 (2 of 3)", "epoch 2 (3 of 3)"]

@@ -55,23 +55,20 @@ def test_the_given_graph_is_not_changed():
 def test_two_dtypes_meet_in_the_wider_one():
     data = sym.Variable("data")
     product = sym.FullyConnected(data, num_hidden=3, no_bias=True, name="fc")
-    found = dtypes(sym.elemwise_add(product, sym.exp(data), name="sum"))
-    assert found["sum_output"] == "float32"
+    assert dtypes(sym.elemwise_add(product, sym.exp(data), name="sum"))["sum_output"] == "float32"
     assert dtypes(sym.elemwise_add(product, product, name="twice"))["twice_output"] == "bfloat16"
 
 
 def test_an_entry_is_cast_once():
     data = sym.Variable("data")
     twice = sym.FullyConnected(data, num_hidden=2, name="a") + sym.FullyConnected(data, num_hidden=2, name="b")
-    nodes = reduced(twice).get_internals().list_outputs()
-    assert nodes.count("data_bfloat16_output") == 1
+    assert reduced(twice).get_internals().list_outputs().count("data_bfloat16_output") == 1
 
 
 def test_integers_pass_through():
     indices = sym.Variable("data", dtype="int32")
     net = sym.FullyConnected(sym.Embedding(indices, input_dim=5, output_dim=4, name="emb"), num_hidden=2, name="fc")
-    internals = reduced(net).get_internals()
-    assert "data_bfloat16_output" not in internals.list_outputs()
+    assert "data_bfloat16_output" not in reduced(net).get_internals().list_outputs()
     args = {
         "data": np.array([1, 4], np.int32), "emb_weight": np.ones((5, 4), np.float32),
         "fc_weight": np.ones((2, 4), np.float32), "fc_bias": np.zeros(2, np.float32),

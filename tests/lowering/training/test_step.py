@@ -153,8 +153,7 @@ def test_global_norm_is_limited_after_rescaling():
 @pytest.mark.parametrize("normalization", ["null", "batch"])
 def test_accumulation_equals_the_whole_batch(normalization: Any):
     whole = trained(classifier(normalization), points())
-    split = trained(classifier(normalization), points(), accumulate=4)
-    assert_close(split, whole)
+    assert_close(trained(classifier(normalization), points(), accumulate=4), whole)
 
 
 def test_accumulated_outputs_are_those_of_the_whole_batch():
@@ -322,8 +321,7 @@ def test_a_trainer_that_cannot_be_made(options: dict[str, Any], says: str):
 
 
 def test_a_network_without_a_loss_says_how_to_make_one():
-    net = sym.FullyConnected(sym.Variable("data"), num_hidden=2, name="fc")
-    trainer = Trainer(net)
+    trainer = Trainer(sym.FullyConnected(sym.Variable("data"), num_hidden=2, name="fc"))
     trainer.init(0, data=(4, 3))
     with pytest.raises(GradientError, match="make_loss"):
         trainer.step({"data": np.ones((4, 3), np.float32)})

@@ -221,8 +221,7 @@ def test_a_failed_save_opens_its_folder_again_in_one_process_alone(
 
 def test_what_one_process_does_for_all_fails_in_all(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(jax, "process_count", lambda: 2)
-    failed = SimpleNamespace(broadcast_one_to_all=lambda mine: np.int32(1))
-    monkeypatch.setattr(processes, "multihost_utils", failed)
+    monkeypatch.setattr(processes, "multihost_utils", SimpleNamespace(broadcast_one_to_all=lambda mine: np.int32(1)))
     called: list[int] = []
 
     def action() -> None:

@@ -277,8 +277,7 @@ def test_two_loss_heads_on_one_trunk_add_up():
 
 
 def test_wrt_chooses_arguments():
-    net = sym.Variable("x") * sym.Variable("y")
-    report = check_gradients(net, {"x": X, "y": X + 1}, wrt=["y"])
+    report = check_gradients(sym.Variable("x") * sym.Variable("y"), {"x": X, "y": X + 1}, wrt=["y"])
     assert [row.argument for row in report.rows] == ["y"]
 
 

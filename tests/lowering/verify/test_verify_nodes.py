@@ -102,8 +102,7 @@ def _mobile_block() -> tuple[sym.Symbol, dict, dict]:
     args = {name: rng.uniform(-1, 1, shape) for name, shape in zip(net.list_arguments(), shapes, strict=True)}
     args["data"][:, :, :2] = 0
     args["bn_beta"][:] = 0
-    aux = dict(zip(net.list_auxiliary_states(), [np.zeros(3), np.ones(3)], strict=True))
-    return net, args, aux
+    return net, args, dict(zip(net.list_auxiliary_states(), [np.zeros(3), np.ones(3)], strict=True))
 
 
 IN_PROJECTION = pytest.param(check_projection, marks=pytest.mark.nightly("projections meet other kinks below"))

@@ -101,8 +101,7 @@ def test_a_call_keeps_a_signature():
     for one in kept:
         one.grow(BOUND // 4)
     run(rows(1))
-    filling = Kept(run, "no such key")
-    filling.grow(BOUND // 2)
+    Kept(run, "no such key").grow(BOUND // 2)
     assert [one.bytes > 0 for one in kept] == [True, False, False]
 
 

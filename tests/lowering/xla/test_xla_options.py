@@ -23,8 +23,7 @@ def test_what_is_compiled_alone_is_compiled_with_the_options(monkeypatch: pytest
     monkeypatch.setattr(jax, "jit", lambda f, **kwargs: seen.append(kwargs.get("compiler_options")) or jit(f, **kwargs))
     for platform in ("cpu", "plain"):
         lowering.compile(NET, platform=platform)(ARGS)
-    executor = lowering.bind(NET, "cpu", ARGS)
-    executor.forward(is_train=False)
+    lowering.bind(NET, "cpu", ARGS).forward(is_train=False)
     assert seen.count(xla_options.options_for("cpu")) == 3
 
 
@@ -42,8 +41,7 @@ def test_compiled_functions_work_inside_others():
     np.testing.assert_allclose(scanned, [expected] * 2, rtol=1e-6)
     batch = {name: jnp.stack([array] * 2) for name, array in ARGS.items()}
     np.testing.assert_allclose(jax.vmap(call)(batch), [expected] * 2, rtol=1e-6)
-    gradient = jax.grad(call)(ARGS)["conv_weight"]
-    np.testing.assert_allclose(gradient, np.full((2, 2, 3, 3), 9.0), rtol=1e-6)
+    np.testing.assert_allclose(jax.grad(call)(ARGS)["conv_weight"], np.full((2, 2, 3, 3), 9.0), rtol=1e-6)
 
 
 def test_options_that_jaxlib_does_not_know_are_left_out(monkeypatch: pytest.MonkeyPatch):

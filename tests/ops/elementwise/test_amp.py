@@ -59,8 +59,7 @@ def test_amp_multicast_casts_to_the_widest_or_narrowest(dtypes: Any, wide: Any, 
 
 
 def test_amp_multicast_waits_for_every_dtype():
-    cast = sym.amp_multicast(X, Y, num_outputs=2)
-    assert cast.infer_type_partial(x="float16")[1] == [None, None]
+    assert sym.amp_multicast(X, Y, num_outputs=2).infer_type_partial(x="float16")[1] == [None, None]
 
 
 def test_amp_multicast_keeps_each_shape_in_both_directions():

@@ -46,14 +46,12 @@ def test_integers_become_float64_without_is_int():
 
 
 def test_booleans_become_numbers():
-    symbol = sym.Variable("x") + 2
-    assert symbol.infer_type(x="bool")[1] == [np.int64]
+    assert (sym.Variable("x") + 2).infer_type(x="bool")[1] == [np.int64]
     assert value("_plus_scalar", np.array([True, False]), scalar=2).tolist() == [3, 2]
 
 
 def test_dtype_is_inferred_backward():
-    symbol = (sym.Variable("x") * 2) + sym.Variable("y")
-    assert symbol.infer_type(y="float16")[0] == [np.float16, np.float16]
+    assert ((sym.Variable("x") * 2) + sym.Variable("y")).infer_type(y="float16")[0] == [np.float16, np.float16]
 
 
 def test_no_integer_is_infinite():

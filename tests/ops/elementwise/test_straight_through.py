@@ -30,8 +30,7 @@ def test_gradient_is_that_of_the_identity(symbol, values):
 def test_a_chain_of_multipliers_multiplies_and_its_second_order_too():
     """loss = Σ x² behind multipliers of -½ and 3: first order -3/2 · 2x; its derivative passes through them again."""
     scaled = sym._contrib_gradientmultiplier(sym._contrib_gradientmultiplier(X, scalar=-0.5), scalar=3)
-    loss = sym.sum(sym.square(scaled))
-    first = loss.gradient(["x"])
+    first = sym.sum(sym.square(scaled)).gradient(["x"])
     assert np.allclose(evaluated(lowering.to_jax(first), {"x": DATA})[0][0], -3 * DATA)
     second = evaluated(lowering.grad_fn(first, ["x"]), {"x": DATA}, head_grads=[jnp.ones(5)])[1]["x"]
     assert np.allclose(second, 2 * 1.5**2)

@@ -70,8 +70,7 @@ def test_parameters_that_make_no_image_are_refused():
 
 
 def test_shapes_are_inferred_both_ways():
-    net = OPS.to_tensor(OPS.resize(X, size=(8, 6)))
-    assert net.infer_shape(x=(4, 5, 3)) == ([(4, 5, 3)], [(3, 6, 8)], [])
+    assert OPS.to_tensor(OPS.resize(X, size=(8, 6))).infer_shape(x=(4, 5, 3)) == ([(4, 5, 3)], [(3, 6, 8)], [])
     assert OPS.to_tensor(X).infer_shape_partial(x=(0, 5, 3))[1] == [(3, 0, 5)]
     assert OPS.resize(X, size=2, keep_ratio=True).infer_shape(x=(4, 5, 3))[1] == [(2, 2, 3)]
     assert OPS.resize(X, size=2, keep_ratio=True).infer_shape(x=(2, 5, 4, 1))[1] == [(2, 2, 2, 1)]
@@ -141,8 +140,7 @@ def test_bytes_stay_bytes():
 
 
 def test_a_hue_turned_all_around_is_the_same():
-    turned = mx.nd.image.random_hue(mx.nd.array(IMAGE), 1.0, 1.0).asnumpy()
-    assert np.allclose(turned, IMAGE, atol=1e-3)
+    assert np.allclose(mx.nd.image.random_hue(mx.nd.array(IMAGE), 1.0, 1.0).asnumpy(), IMAGE, atol=1e-3)
     third = mx.nd.image.random_hue(mx.nd.array(IMAGE), 1 / 3, 1 / 3).asnumpy()
     assert np.allclose(third, np.roll(IMAGE, 1, 2), atol=1e-3)  # red becomes green
 
@@ -210,6 +208,5 @@ def test_a_jitter_changes_in_any_order_what_it_is_told_to():
 
 def test_symbols_with_image_operators_are_loaded_from_files():
     net = OPS.normalize(OPS.to_tensor(OPS.resize(X, size=(4, 4))), mean=0.5, std=0.25, name="n")
-    loaded = mx.sym.load_json(net.tojson())
-    (found,) = loaded.eval(x=mx.nd.array(IMAGE))
+    (found,) = mx.sym.load_json(net.tojson()).eval(x=mx.nd.array(IMAGE))
     assert np.allclose(found.asnumpy(), (resized(IMAGE, 4, 4, 1).transpose(2, 0, 1) / 255 - 0.5) / 0.25, atol=1e-4)

@@ -76,8 +76,7 @@ def test_minus_zero_is_as_large_as_zero(x: list, largest: list, least: list, dty
 def test_nan_and_small_numbers_keep_their_place_in_topk():
     x = np.array([2e-38, np.nan, 0, 4e-38, -0.0, np.inf, -2e-38], np.float32)
     assert run(sym.topk(X, k=6), x)[0].tolist() == [1, 5, 3, 0, 2, 4]
-    values = run(sym.topk(X, k=2, ret_typ="value"), x)[0]
-    np.testing.assert_array_equal(values, [np.nan, np.inf])
+    np.testing.assert_array_equal(run(sym.topk(X, k=2, ret_typ="value"), x)[0], [np.nan, np.inf])
 
 
 @pytest.mark.slow("computes much")
@@ -135,8 +134,7 @@ def test_outputs_have_mxnets_names():
 def test_shapes_are_inferred_from_what_is_known():
     assert sym.topk(X, k=2, axis=1).infer_shape_partial(x=(3, 0))[1] == [(3, 2)]
     assert sym.topk(X, axis=None, k=2).infer_shape_partial(x=(3, 0))[1] == [(2,)]
-    net = sym.sort(X, axis=0) + sym.Variable("y", shape=(2, 3))
-    assert net.infer_shape()[0] == [(2, 3), (2, 3)]
+    assert (sym.sort(X, axis=0) + sym.Variable("y", shape=(2, 3))).infer_shape()[0] == [(2, 3), (2, 3)]
 
 
 def test_dtypes():

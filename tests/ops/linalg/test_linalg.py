@@ -96,17 +96,14 @@ def test_triangles_that_files_ask_for_by_a_parameter_that_mxnet_does_not_list_ar
 
 
 def test_the_largest_component_of_an_eigenvector_is_positive():
-    rng = np.random.RandomState(0)
-    x = rng.uniform(-1, 1, (20, 4, 4))
+    x = np.random.RandomState(0).uniform(-1, 1, (20, 4, 4))
     vectors, values = run(sym._linalg_syevd(A), a=x + np.swapaxes(x, 1, 2))
     assert (np.diff(values) > 0).all()
-    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(-1)[..., None], -1)
-    assert (largest > 0).all()
+    assert (np.take_along_axis(vectors, np.abs(vectors).argmax(-1)[..., None], -1) > 0).all()
 
 
 def test_equal_eigenvalues_leave_the_gradient_of_the_others_alone():
-    vectors = sym._linalg_syevd(A)
-    grads = gradient(vectors, [np.zeros((3, 3)), [1, 1, 5]], a=np.diag([1.0, 1.0, 2.0]))
+    grads = gradient(sym._linalg_syevd(A), [np.zeros((3, 3)), [1, 1, 5]], a=np.diag([1.0, 1.0, 2.0]))
     np.testing.assert_allclose(grads["a"], np.diag([1.0, 1.0, 5.0]))
 
 

@@ -45,8 +45,7 @@ def value_and_gradient(net: sym.Symbol, data: list[float], **args: Any) -> tuple
     ],
 )
 def test_activation_at_0_and_far_away(kind: str, values: list[float], slopes: list[float]):
-    net = sym.Activation(DATA, act_type=kind)
-    out, grad = value_and_gradient(net, [0, -100, 100, np.inf, -np.inf])
+    out, grad = value_and_gradient(sym.Activation(DATA, act_type=kind), [0, -100, 100, np.inf, -np.inf])
     np.testing.assert_allclose(out, values, atol=1e-40)
     np.testing.assert_allclose(grad, slopes, atol=1e-40)
 
@@ -94,11 +93,9 @@ def test_gamma_has_one_element_for_each_channel_unless_it_says_one_for_all():
 
 
 def test_gamma_starts_as_a_quarter_unless_it_says_otherwise():
-    attributes = leaky(act_type="prelu").attr_dict()
-    assert attributes["act_gamma"]["__init__"] == '["Constant", {"value": 0.25}]'
+    assert leaky(act_type="prelu").attr_dict()["act_gamma"]["__init__"] == '["Constant", {"value": 0.25}]'
     own = sym.Variable("own", attr={"__init__": '["zero", {}]'})
-    net = sym.LeakyReLU(DATA, own, act_type="prelu")
-    assert net.attr_dict()["own"]["__init__"] == '["zero", {}]'
+    assert sym.LeakyReLU(DATA, own, act_type="prelu").attr_dict()["own"]["__init__"] == '["zero", {}]'
 
 
 @pytest.mark.parametrize("shape", [(5,), (3, 1), (1, 3, 4), (2, 5), (2, 3, 5, 1)])

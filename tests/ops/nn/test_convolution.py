@@ -54,8 +54,7 @@ def test_channels_are_learnt_from_the_weight_and_filters_from_the_parameters():
 
 def test_the_result_gives_the_batch_and_with_stride_1_the_sizes():
     net = conv(pad=(1, 0), stride=(1, 2)) + sym.Variable("like", shape=(7, 4, 5, 3))
-    found = dict(zip(net.list_arguments(), net.infer_shape_partial()[0], strict=True))
-    assert found["data"] == (7, 0, 5, 0)
+    assert dict(zip(net.list_arguments(), net.infer_shape_partial()[0], strict=True))["data"] == (7, 0, 5, 0)
 
 
 def test_gradients_have_known_shapes_as_soon_as_their_arguments_have():

@@ -43,8 +43,7 @@ def test_channels_are_learnt_from_the_weight():
 
 def test_the_result_gives_the_sizes_of_data():
     net = deconv(stride=(2, 3), pad=(1, 0), adj=(1, 2)) + sym.Variable("like", shape=(7, 4, 10, 10))
-    found = dict(zip(net.list_arguments(), net.infer_shape_partial()[0], strict=True))
-    assert found["data"] == (7, 0, 5, 3)
+    assert dict(zip(net.list_arguments(), net.infer_shape_partial()[0], strict=True))["data"] == (7, 0, 5, 3)
 
 
 def test_a_target_is_the_result_whatever_the_data():

@@ -60,8 +60,7 @@ def test_impossible_shapes_are_named(net: sym.Symbol, shape: tuple[int, ...], wo
 
 def test_batch_and_channels_are_learnt_from_the_columns():
     net = sym.im2col(DATA, kernel=(2, 3)) + sym.Variable("like", shape=(5, 12, 8))
-    found = dict(zip(net.list_arguments(), net.infer_shape_partial()[0], strict=True))
-    assert found["data"] == (5, 2, 0, 0)
+    assert dict(zip(net.list_arguments(), net.infer_shape_partial()[0], strict=True))["data"] == (5, 2, 0, 0)
 
 
 def test_columns_times_the_weight_are_the_convolution():

@@ -39,8 +39,7 @@ def test_gamma_and_beta_have_the_length_of_the_axis():
 
 def test_group_norm_has_one_gamma_for_each_group():
     """As in MXNet 1.9; later versions have one for each channel."""
-    net = sym.GroupNorm(DATA, num_groups=2, name="gn")
-    assert net.infer_shape(data=(2, 6, 5))[0] == [(2, 6, 5), (2,), (2,)]
+    assert sym.GroupNorm(DATA, num_groups=2, name="gn").infer_shape(data=(2, 6, 5))[0] == [(2, 6, 5), (2,), (2,)]
 
 
 def test_instance_norm_learns_channels_from_gamma():

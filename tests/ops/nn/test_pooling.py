@@ -146,8 +146,7 @@ def test_a_window_of_padding_alone_is_the_lowest_number_and_has_no_gradient():
 @pytest.mark.slow("computes much")
 @pytest.mark.parametrize("params", [{"stride": (2,)}, {"stride": (1,)}])
 def test_nan_spreads_to_its_windows_which_then_have_no_gradient(params: dict[str, Any]):
-    data = np.asarray([[[1, np.nan, 3, 2]]], np.float32)
-    out, grad = value_and_gradient(data, kernel=(2,), **params)
+    out, grad = value_and_gradient(np.asarray([[[1, np.nan, 3, 2]]], np.float32), kernel=(2,), **params)
     assert np.isnan(out[0, 0, 0])
     assert out[0, 0, -1] == 3
     np.testing.assert_array_equal(grad[0, 0], [0, 0, 1, 0])
@@ -181,8 +180,7 @@ def test_the_gradient_of_maxima_is_that_of_xla(
 
 
 def test_the_gradient_of_maxima_avoids_select_and_scatter():
-    net = pool(kernel=(3, 3), stride=(2, 2), pad=(1, 1))
-    grad = lowering.grad_fn(net)
+    grad = lowering.grad_fn(pool(kernel=(3, 3), stride=(2, 2), pad=(1, 1)))
     data, head = jnp.ones((1, 2, 8, 8)), jnp.ones((1, 2, 4, 4))
     text = jax.jit(lambda x: grad({"data": x}, head_grads=[head])[1]).lower(data).as_text()
     assert "select_and_scatter" not in text
@@ -300,8 +298,7 @@ def test_the_places_of_a_window_in_a_loop_give_what_they_give_one_by_one(
     data = rng.integers(-2, 3, (2, 2, 8, 9)).astype(np.float32)  # with ties
     data[0, 0] = -np.inf
     net = getattr(sym, operator)(DATA, pool_type="max", **params)
-    head = sym.Variable("head")
-    first = net.gradient(["data"], head_grads=[head])
+    first = net.gradient(["data"], head_grads=[sym.Variable("head")])
     head_values = rng.normal(size=net.infer_shape(data=data.shape)[1][0]).astype(np.float32)
     second = first.gradient(["head"], head_grads=[sym.Variable("direction")])
     args = {"data": data, "head": head_values, "direction": rng.normal(size=data.shape).astype(np.float32)}
@@ -311,8 +308,7 @@ def test_the_places_of_a_window_in_a_loop_give_what_they_give_one_by_one(
         with monkeypatch.context() as patch:
             patch.setattr(window_places, "WRITTEN_OUT", 0)
             in_turn = evaluated(lowering.to_jax(symbol), values)[0]
-        written_out = evaluated(lowering.to_jax(symbol), values)[0]
-        for a, b in zip(in_turn, written_out, strict=True):
+        for a, b in zip(in_turn, evaluated(lowering.to_jax(symbol), values)[0], strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
@@ -438,7 +434,6 @@ def test_the_maximum_of_a_window_outside_the_data_is_the_lowest_number(size: int
     net = sym.Pooling(sym.Variable("data"), pool_type="max", **options)
     data = np.arange(1, size + 1, dtype=dtype).reshape(1, 1, size)
     (out,), _ = evaluated(lowering.to_jax(net), {"data": data})
-    outside = np.asarray(out)[np.asarray(out) < 1]
-    assert outside.tolist() == [np.finfo(dtype).min]
+    assert np.asarray(out)[np.asarray(out) < 1].tolist() == [np.finfo(dtype).min]
     _, grads, _ = evaluated(lowering.grad_fn(net), {"data": data}, head_grads=[np.ones(out.shape, dtype)])
     assert np.asarray(grads["data"]).sum() == out.size - 1

@@ -35,10 +35,8 @@ def test_lengths_and_data_know_each_others_batch(op):
 
 
 def test_a_result_tells_the_shape_of_data():
-    last = sym.SequenceLast(X) + sym.Variable("y", shape=(3, 2))
-    assert last.infer_shape_partial(x=(4, 0, 0))[0][0] == (4, 3, 2)
-    masked = sym.SequenceMask(X) + sym.Variable("y", shape=(4, 3, 2))
-    assert masked.infer_shape()[0][0] == (4, 3, 2)
+    assert (sym.SequenceLast(X) + sym.Variable("y", shape=(3, 2))).infer_shape_partial(x=(4, 0, 0))[0][0] == (4, 3, 2)
+    assert (sym.SequenceMask(X) + sym.Variable("y", shape=(4, 3, 2))).infer_shape()[0][0] == (4, 3, 2)
 
 
 def test_lengths_past_the_axis_count_as_its_length():

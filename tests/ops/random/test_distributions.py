@@ -327,8 +327,7 @@ def test_limits_of_the_domain():
 
 def test_users_of_a_draw_complete_its_shape():
     like = sym.Variable("like")
-    net = sym.random_normal(shape=(0, 3)) + like
-    assert net.infer_shape(like=(2, 3))[1] == [(2, 3)]
+    assert (sym.random_normal(shape=(0, 3)) + like).infer_shape(like=(2, 3))[1] == [(2, 3)]
     assert run(sym.random_normal() + like, like=np.zeros((2, 3), np.float32))[0].shape == (2, 3)
     with pytest.raises(LoweringError, match="Pass shape="):
         run(sym.random_normal())
@@ -344,8 +343,7 @@ def test_parameters_are_learnt_from_the_draws_and_from_each_other():
 
 
 def test_draws_have_a_dtype_of_their_own():
-    net = sym.sample_poisson(sym.Variable("lam"))
-    assert net.infer_type(lam="int32")[1] == [np.float32]
+    assert sym.sample_poisson(sym.Variable("lam")).infer_type(lam="int32")[1] == [np.float32]
     assert sym.sample_poisson(sym.Variable("lam"), dtype="float16").infer_type(lam="float64")[1] == [np.float16]
     with pytest.raises(InferenceError, match="float16"):
         (sym.random_normal(dtype="float32", shape=(2,)) + sym.Variable("x")).infer_type(x="float16")

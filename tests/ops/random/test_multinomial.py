@@ -33,8 +33,7 @@ def assert_masses(counts: Any, masses: Any) -> None:
     expected = masses * counts.sum()
     assert (counts[expected == 0] == 0).all()
     held = expected > 0
-    statistic = ((counts[held] - expected[held]) ** 2 / expected[held]).sum()
-    assert statistic < held.sum() + 5 * math.sqrt(2 * held.sum())
+    assert ((counts[held] - expected[held]) ** 2 / expected[held]).sum() < held.sum() + 5 * math.sqrt(2 * held.sum())
 
 
 # -- _sample_multinomial ---------------------------------------------------------------------------------------------

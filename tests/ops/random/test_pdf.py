@@ -40,8 +40,7 @@ def test_outside_the_support_the_formula_counts():
 
 @pytest.mark.slow("compiles")
 def test_beta_of_a_gamma_density_is_the_rate_and_of_a_draw_the_scale():
-    draws = sym.sample_gamma(A, B, shape=(50_000,))
-    density = sym.random_pdf_gamma(draws, A, 1 / B)
+    density = sym.random_pdf_gamma(sym.sample_gamma(A, B, shape=(50_000,)), A, 1 / B)
     args = {"a": np.array([2.0], np.float32), "b": np.array([0.5], np.float32)}
     (out,), _ = jax.jit(lowering.to_jax(density))(args, key=jax.random.key(0))
     # ∫ p² of the shape 2 and the rate 2 is 1/2.
@@ -51,8 +50,7 @@ def test_beta_of_a_gamma_density_is_the_rate_and_of_a_draw_the_scale():
 def test_a_density_integrates_to_1():
     x = np.linspace(0.001, 0.999, 999)
     points = np.stack([x, 1 - x], -1)[None]
-    mean = value(sym.random_pdf_dirichlet(X, A), x=points, a=[[2.0, 3.5]]).mean()
-    assert mean == pytest.approx(1.0, abs=2e-3)
+    assert value(sym.random_pdf_dirichlet(X, A), x=points, a=[[2.0, 3.5]]).mean() == pytest.approx(1.0, abs=2e-3)
 
 
 def test_parameters_are_learnt_from_the_sample_and_the_sample_from_the_density():

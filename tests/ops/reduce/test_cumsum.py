@@ -159,5 +159,4 @@ def test_shapes_that_do_not_fit_are_named(symbol: sym.Symbol, shape: tuple[int, 
 
 
 def test_ravel_learns_the_number_of_indices_from_its_result():
-    net = sym.ravel_multi_index(X, shape=(7, 6)) + sym.Variable("y", shape=(5,))
-    assert net.infer_shape()[0][0] == (2, 5)
+    assert (sym.ravel_multi_index(X, shape=(7, 6)) + sym.Variable("y", shape=(5,))).infer_shape()[0][0] == (2, 5)

@@ -13,8 +13,7 @@ def with_result(symbol, shape):
 
 
 def test_concat_infers_common_dimensions_from_any_input():
-    symbol = sym.Concat(X, Y, dim=1)
-    arguments, outputs, _ = symbol.infer_shape_partial(x=(2, 3), y=(0, 4))
+    arguments, outputs, _ = sym.Concat(X, Y, dim=1).infer_shape_partial(x=(2, 3), y=(0, 4))
     assert (arguments, outputs) == ([(2, 3), (2, 4)], [(2, 7)])
 
 
@@ -64,9 +63,7 @@ def test_split_needs_at_least_one_part():
 
 
 def test_a_part_that_nobody_uses_gets_zeros():
-    first = sym.split(X, num_outputs=3, axis=0)[0]
-    grad = first.gradient(["x"])
-    assert grad.infer_shape(x=(6, 2))[1] == [(6, 2)]
+    assert sym.split(X, num_outputs=3, axis=0)[0].gradient(["x"]).infer_shape(x=(6, 2))[1] == [(6, 2)]
 
 
 @pytest.mark.parametrize(("axis", "shape"), [(0, (2, 4, 5)), (1, (4, 2, 5)), (-1, (4, 5, 2))])

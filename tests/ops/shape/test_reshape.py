@@ -92,8 +92,7 @@ def test_reshape_like_infers_one_unknown_dimension_of_either():
 
 
 def test_reshape_like_leaves_the_other_dtype_free():
-    symbol = sym.reshape_like(X, sym.Variable("y"))
-    assert symbol.infer_type(x="float16", y="int32")[1] == [np.float16]
+    assert sym.reshape_like(X, sym.Variable("y")).infer_type(x="float16", y="int32")[1] == [np.float16]
 
 
 def test_reshape_like_of_other_sizes_is_an_error():

@@ -103,7 +103,6 @@ def test_offsets_learn_from_zero():
 
 
 def test_im2col_step_need_not_divide_the_batch():
-    net = conv(OPS[1], im2col_step=2)
-    assert net.infer_shape(data=(3, 2, 5, 5))[1] == [(3, 4, 3, 4)]
+    assert conv(OPS[1], im2col_step=2).infer_shape(data=(3, 2, 5, 5))[1] == [(3, 4, 3, 4)]
     with pytest.raises(ParamError, match="im2col_step"):
         conv(OPS[0], im2col_step=2)

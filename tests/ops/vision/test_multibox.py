@@ -55,8 +55,7 @@ def test_rows_after_the_first_without_a_class_do_not_count():
 
 @pytest.mark.slow("computes much")
 def test_the_best_anchor_of_an_object_counts_at_any_overlap():
-    label = np.array([[[0, 0.9, 0.9, 1, 1]]], np.float32)
-    assert targets(label)[2].tolist() == [[0, 0, 1, 0]]
+    assert targets(np.array([[[0, 0.9, 0.9, 1, 1]]], np.float32))[2].tolist() == [[0, 0, 1, 0]]
 
 
 @pytest.mark.nightly("computes much")
@@ -68,14 +67,12 @@ def test_mended_mining_takes_what_there_is():
 
 @pytest.mark.nightly("computes much")
 def test_minimum_negative_samples_is_without_effect():
-    few = targets(negative_mining_ratio=0.5, minimum_negative_samples=2)
-    assert few[2].tolist() == [[3, 3, 0, -1]]
+    assert targets(negative_mining_ratio=0.5, minimum_negative_samples=2)[2].tolist() == [[3, 3, 0, -1]]
 
 
 @pytest.mark.slow("computes much")
 def test_detections_of_a_class_suppress_each_other():
-    prob = [[0.1] * 4, [0.8, 0.9, 0.2, 0.3], [0.1, 0, 0.7, 0.6]]
-    rows = detections(prob)
+    rows = detections([[0.1] * 4, [0.8, 0.9, 0.2, 0.3], [0.1, 0, 0.7, 0.6]])
     assert rows[:, 0].tolist() == [0, -1, 1, 1]
     np.testing.assert_allclose(rows[:, 1], [0.9, 0.8, 0.7, 0.6])
 

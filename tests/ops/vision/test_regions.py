@@ -104,8 +104,7 @@ def test_offsets_of_classes_that_do_not_share_out_the_channels_are_refused():
 @pytest.mark.nightly("every operator", but_one_in=4)
 @pytest.mark.parametrize("op", FORMS)
 def test_a_region_of_no_image_gives_zeros_and_receives_nothing(op: str):
-    rng = np.random.RandomState(0)
-    data = rng.uniform(0.5, 1, (2, 4, 5, 6))
+    data = np.random.RandomState(0).uniform(0.5, 1, (2, 4, 5, 6))
     rois = [region(op, 1, 1, 4, 4, image=image) for image in (-1, 1, 2)]
     net = pooled(op)
     out = run(net, data, rois)
@@ -132,9 +131,7 @@ def test_a_region_outside_the_map_gives_zeros(op: str):
 
 def test_an_empty_bin_of_roi_pooling_gives_zero_and_receives_nothing():
     # Regions that reach over the edge have bins beyond it.
-    net = pooled("ROIPooling")
-    out = run(net, -np.ones((1, 1, 4, 4)), [[0, 2, 0, 9, 3]])
-    assert out.ravel().tolist() == [-1, 0, -1, 0]
+    assert run(pooled("ROIPooling"), -np.ones((1, 1, 4, 4)), [[0, 2, 0, 9, 3]]).ravel().tolist() == [-1, 0, -1, 0]
 
 
 def test_the_first_of_equal_maxima_receives_the_gradient_of_roi_pooling():
@@ -190,8 +187,7 @@ def test_rotated_regions_with_adaptive_samples_have_the_transpose_for_a_gradient
 def test_a_ratio_of_0_is_adaptive_with_its_gradient():
     rois = np.asarray([[0, 0.5, 1, 5, 4.5], [1, 2, 2, 6, 5.5]])
     for ratio in (0, -1):
-        net = pooled("_contrib_ROIAlign", sample_ratio=ratio)
-        adjoint(net, np.random.RandomState(0).randn(2, 3, 6, 7), rois)
+        adjoint(pooled("_contrib_ROIAlign", sample_ratio=ratio), np.random.RandomState(0).randn(2, 3, 6, 7), rois)
 
 
 @pytest.mark.nightly("computes much")

@@ -69,8 +69,7 @@ def test_inference_runs_backwards():
 
 def test_hidden_outputs_are_mxnets():
     assert sym.SpatialTransformer(X, G, **TRANSFORMER, name="n").list_outputs() == ["n_output"]
-    node = sym.SpatialTransformer(X, G, **TRANSFORMER).outputs[0].node
-    assert node.num_outputs() == 3
+    assert sym.SpatialTransformer(X, G, **TRANSFORMER).outputs[0].node.num_outputs() == 3
 
 
 @pytest.mark.parametrize(
@@ -109,9 +108,7 @@ def test_what_does_not_fit_is_named(symbol, shapes, words):
 @pytest.mark.nightly("a third order")
 def test_third_order_gradients_exist():
     """Samples are linear in x and in y: the third derivative of dx dy exists and that of dx dx is zero."""
-    symbol = sym.BilinearSampler(X, G)
-    first = symbol.gradient(["g"])
-    second = first.gradient(["g"])
+    second = sym.BilinearSampler(X, G).gradient(["g"]).gradient(["g"])
     third = second.gradient(["x"])
     args = {"x": image(1, 1, 3, 3), "g": np.full((1, 2, 1, 1), 0.3, np.float32)}
     assert run(second, **args).ravel().any()

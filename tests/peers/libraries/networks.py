@@ -212,8 +212,7 @@ def standard_lstm():
 
 def awd_lstm():
     """`awd_lstm_lm_600` without dropout of inputs; outside of training weights are not dropped."""
-    nlp = module("gluonnlp")
-    net, _ = nlp.model.awd_lstm_lm_600(vocab=vocabulary(), prefix="awd_")
+    net, _ = module("gluonnlp").model.awd_lstm_lm_600(vocab=vocabulary(), prefix="awd_")
     return net, [words(50, 8, 3), net.begin_state(batch_size=3, func=mx.nd.zeros)]
 
 

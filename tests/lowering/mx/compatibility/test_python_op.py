@@ -76,8 +76,7 @@ def test_what_is_there_by_default():
 
 
 def test_operators_and_their_arguments():
-    names = mx.operator.get_all_registered_operators()
-    assert {"Activation", "FullyConnected"} <= set(names)
+    assert {"Activation", "FullyConnected"} <= set(mx.operator.get_all_registered_operators())
     found = mx.operator.get_operator_arguments("Activation")
     assert isinstance(found, mx.operator.OperatorArguments)
     kinds = ["NDArray-or-Symbol", "{'relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'}, required"]

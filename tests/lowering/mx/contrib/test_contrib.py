@@ -41,8 +41,7 @@ def test_a_loader():
         np.testing.assert_array_equal(found[1].data[0].asnumpy(), rows[4:8])
         assert found[2].label[0].asnumpy().tolist() == [8, 9, 0, 0]
         data.reset()
-    as_ndarrays = mx.contrib.io.DataLoaderIter([(mx.nd.ones((2, 3)), mx.nd.zeros(2))])
-    assert next(as_ndarrays).data[0].shape == (2, 3)
+    assert next(mx.contrib.io.DataLoaderIter([(mx.nd.ones((2, 3)), mx.nd.zeros(2))])).data[0].shape == (2, 3)
 
 
 def test_old_gradients():

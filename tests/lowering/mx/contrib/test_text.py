@@ -79,16 +79,14 @@ def test_a_file_of_ones_own(path: str):
     fitted = text.embedding.CustomEmbedding(path, vocabulary=vocabulary)
     assert (fitted.idx_to_token, fitted.reserved_tokens) == (["<unk>", "<pad>", "c", "z"], ["<pad>"])
     assert fitted.vectors.asnumpy().tolist() == [[0, 0, 0], [0, 0, 0], [4, 5, 6], [0, 0, 0]]
-    bare = text.embedding.CustomEmbedding(path, vocabulary=text.vocab.Vocabulary())
-    assert bare.vectors.shape == (1, 3)
+    assert text.embedding.CustomEmbedding(path, vocabulary=text.vocab.Vocabulary()).vectors.shape == (1, 3)
 
 
 def test_several_side_by_side(path: str):
     first, second = (text.embedding.CustomEmbedding(path, init_unknown_vec=make) for make in (mx.nd.zeros, mx.nd.ones))
     both = text.embedding.CompositeEmbedding(text.vocab.Vocabulary(Counter(["b"])), [first, second])
     assert both.vectors.asnumpy().tolist() == [[0, 0, 0, 1, 1, 1], [1, 2, 3, 1, 2, 3]]
-    alone = text.embedding.CompositeEmbedding(text.vocab.Vocabulary(Counter(["b"])), first)
-    assert alone.vec_len == 3
+    assert text.embedding.CompositeEmbedding(text.vocab.Vocabulary(Counter(["b"])), first).vec_len == 3
     with pytest.raises(AssertionError, match="must be embeddings"):
         text.embedding.CompositeEmbedding(text.vocab.Vocabulary(), [3])
     with pytest.raises(AssertionError, match="must be an instance of mxnet.contrib.text.vocab.Vocabulary"):

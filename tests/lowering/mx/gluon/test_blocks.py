@@ -363,8 +363,7 @@ def test_a_summary_has_the_shapes_of_nested_states(capsys: pytest.CaptureFixture
     layer = gluon.rnn.LSTM(3)
     layer.initialize()
     layer.summary(ones(2, 1, 3), layer.begin_state(1))
-    text = capsys.readouterr().out
-    assert text.count("(2, 1, 3), [(1, 1, 3), (1, 1, 3)]") == 2
+    assert capsys.readouterr().out.count("(2, 1, 3), [(1, 1, 3), (1, 1, 3)]") == 2
 
 
 # -- export and symbols as blocks --------------------------------------------------------------------------------------
@@ -388,8 +387,7 @@ def test_exported_networks_come_back(tmp_path: Path):
     module.bind([("data", (2, 4))], for_training=False)
     module.forward(mx.io.DataBatch([ones(2, 4)]), is_train=False)
     np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), out, rtol=1e-6)
-    again = block(mx.sym.var("other"))
-    assert again.list_inputs()[0] == "other"
+    assert block(mx.sym.var("other")).list_inputs()[0] == "other"
     with pytest.raises(AssertionError, match="is missing"):
         gluon.SymbolBlock.imports(path + "-symbol.json", ["data"], str(empty(tmp_path)))
 

@@ -61,8 +61,7 @@ def test_numbers(kind: str):
 )
 def test_a_layer_has_the_defaults_of_its_rank(name: str, defaults: str):
     parameters = inspect.signature(getattr(mx.gluon.nn, name)).parameters.values()
-    optional = [f"{p.name}={p.default!r}" for p in parameters if p.default is not p.empty]
-    assert ", ".join(optional).startswith(defaults)
+    assert ", ".join([f"{p.name}={p.default!r}" for p in parameters if p.default is not p.empty]).startswith(defaults)
 
 
 def test_a_subclass_of_a_layer_has_its_own_parameters():

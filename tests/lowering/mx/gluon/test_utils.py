@@ -29,8 +29,7 @@ def test_batches_are_split_evenly_unless_they_need_not_be():
 @pytest.mark.slow("compiles")
 def test_gradients_are_clipped_by_their_common_norm():
     arrays = [mx.nd.array([3.0, 0.0]), mx.nd.array([[4.0]])]
-    norm = utils.clip_global_norm(arrays, 1.0)
-    assert norm == 5
+    assert utils.clip_global_norm(arrays, 1.0) == 5
     np.testing.assert_allclose(arrays[0].asnumpy(), [0.6, 0], rtol=1e-6)
     assert utils.clip_global_norm(arrays, 2.0, check_isfinite=False).shape == (1,)
     np.testing.assert_allclose(arrays[1].asnumpy(), [[0.8]], rtol=1e-6)
@@ -48,8 +47,7 @@ def test_deviation_gradients_whose_squares_are_out_of_range_are_clipped():
     assert utils.clip_global_norm(half, 1e-3) == pytest.approx(1e5, rel=1e-3)
     assert half[0].dtype == np.float16
     np.testing.assert_allclose(half[1].asnumpy(), np.full(4, 4e-4), rtol=1e-2)
-    tiny = [mx.nd.array([3e-25, 4e-25])]
-    assert utils.clip_global_norm(tiny, 1.0) == pytest.approx(5e-25)
+    assert utils.clip_global_norm([mx.nd.array([3e-25, 4e-25])], 1.0) == pytest.approx(5e-25)
 
 
 def test_files_are_taken_where_they_are(tmp_path: Path):

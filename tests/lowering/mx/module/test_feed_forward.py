@@ -75,8 +75,7 @@ SEED_3 = {
 
 @pytest.mark.parametrize("validates", [False, True])
 def test_two_shuffled_epochs_are_mxnets(validates: bool, caplog: pytest.LogCaptureFixture):
-    rng = np.random.RandomState(0)
-    data = rng.normal(size=(50, 4)).astype(np.float32)
+    data = np.random.RandomState(0).normal(size=(50, 4)).astype(np.float32)
     label = (data[:, 0] > 0).astype(np.float32)
     weights = {"fc_weight": mx.nd.ones((2, 4)) * 0.1, "fc_bias": mx.nd.zeros(2)}
     trained = model(num_epoch=2, learning_rate=0.5, arg_params=weights, aux_params={})
@@ -173,8 +172,7 @@ def test_buckets():
 
     def network_of(key: int) -> mx.sym.Symbol:
         embedded = mx.sym.Embedding(mx.sym.Variable("data"), input_dim=6, output_dim=4, name="embed")
-        flat = mx.sym.Reshape(embedded, shape=(-1, 4))
-        scores = mx.sym.FullyConnected(flat, num_hidden=6, name="fc")
+        scores = mx.sym.FullyConnected(mx.sym.Reshape(embedded, shape=(-1, 4)), num_hidden=6, name="fc")
         return mx.sym.SoftmaxOutput(
             scores, mx.sym.Reshape(mx.sym.Variable("softmax_label"), shape=(-1,)), name="softmax"
         )

@@ -35,8 +35,7 @@ def test_dlpack():
     y += 1
     assert y.asnumpy().tolist() == [[1, 2, 3], [4, 5, 6]]
     assert x.asnumpy().tolist() == [[0, 1, 2], [3, 4, 5]]
-    given = np.arange(4, dtype=np.float32)
-    assert mx.nd.from_dlpack(given).asnumpy().tolist() == [0, 1, 2, 3]
+    assert mx.nd.from_dlpack(np.arange(4, dtype=np.float32)).asnumpy().tolist() == [0, 1, 2, 3]
     with pytest.raises(mx.MXNetError, match="never changes.*to_dlpack_for_read"):
         mx.nd.to_dlpack_for_write(x)
 

@@ -30,8 +30,7 @@ class _HybridNet(nn.HybridBlock):
         self.hidden, self.output = nn.Dense(4, prefix="h_"), nn.Dense(2, prefix="o_")
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
-        hidden = F.npx.relu(self.hidden(x))
-        return self.output(hidden) + F.np.ones((1, 2)) * 2 - x[:, :2].sum(axis=1, keepdims=True)
+        return self.output(F.npx.relu(self.hidden(x))) + F.np.ones((1, 2)) * 2 - x[:, :2].sum(axis=1, keepdims=True)
 
 
 def _net() -> _HybridNet:

@@ -65,8 +65,7 @@ def test_gradients_are_added_and_left_out_as_requested():
     x, y = leaves((3,), (3,))
     x.attach_grad("add")
     y.attach_grad("null")
-    rows = steps(4, lambda x, y: nd.sum(x * y), [x, y])
-    for i, (of_x, of_y) in enumerate(rows):
+    for i, (of_x, of_y) in enumerate(steps(4, lambda x, y: nd.sum(x * y), [x, y])):
         np.testing.assert_allclose(of_x, (i + 1) * y.asnumpy(), rtol=1e-6)
         assert of_y is None
 
@@ -119,7 +118,6 @@ def test_what_python_or_a_new_record_computes_is_differentiated_call_by_call():
         np.testing.assert_allclose(row[0], 4 * x.asnumpy(), rtol=1e-6)
     for _ in range(4):
         with mx.autograd.record():
-            cube = x * x * x
-            (slope,) = mx.autograd.grad(cube, x, create_graph=True)
+            (slope,) = mx.autograd.grad(x * x * x, x, create_graph=True)
         slope.backward()
         np.testing.assert_allclose(x.grad.asnumpy(), 6 * x.asnumpy(), rtol=1e-6)

@@ -103,8 +103,7 @@ def test_an_operator_of_a_waiting_output_runs_it(data):
     with mx.autograd.record():
         y = (net(data) * 2).sum()
     y.backward()
-    doubled = _gradients(net)
-    _assert_same(doubled, [2 * gradient for gradient in _expected(net, data)])
+    _assert_same(_gradients(net), [2 * gradient for gradient in _expected(net, data)])
 
 
 def test_calls_that_read_each_other_are_one_program(data):

@@ -25,8 +25,7 @@ def test_intervals():
     p, observed, expected = tu.chi_square_check(lambda n: np.linspace(-9, 9, n), buckets, probs, 1000)
     assert p == pytest.approx(chdtrc(4, ((observed - expected) ** 2 / expected).sum()), abs=1e-6)
     assert observed.sum() == expected.sum() == 1000
-    values = tu.verify_generator(lambda n: RNG.normal(1, 2, n), buckets, probs, 20000)
-    assert len(values) == 5
+    assert len(tu.verify_generator(lambda n: RNG.normal(1, 2, n), buckets, probs, 20000)) == 5
     with pytest.raises(AssertionError, match="Generator test fails, Chi-square p="):
         tu.verify_generator(lambda n: RNG.normal(1.3, 2, n), buckets, probs, 20000)
     with pytest.raises(AssertionError, match="overlap"):

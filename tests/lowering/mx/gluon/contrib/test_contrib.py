@@ -18,8 +18,7 @@ def test_blocks_side_by_side():
     for kind in (contrib.nn.Concurrent, contrib.nn.HybridConcurrent):
         both = kind(axis=1)
         both.add(contrib.nn.Identity(), nn.HybridLambda(lambda F, x: x * 2))
-        found = both(mx.nd.array([[1.0, 2.0]]))
-        assert found.asnumpy().tolist() == [[1, 2, 2, 4]]
+        assert both(mx.nd.array([[1.0, 2.0]])).asnumpy().tolist() == [[1, 2, 2, 4]]
 
 
 def test_a_sparse_embedding_is_dense_and_says_so_once():
@@ -75,8 +74,7 @@ def test_a_text_is_rows_of_words_and_of_the_next(tmp_path: Path, kind: type[Wiki
     assert text.vocabulary.to_tokens(data.asnumpy().tolist()) == words[4:8]
     assert text.vocabulary.to_tokens(label.asnumpy().tolist()) == words[5:9]
     assert (len(text), data.dtype, text.frequencies["the"]) == (2, np.int32, 2)
-    other = kind(tmp_path, vocab=text.vocabulary, seq_len=3)
-    assert other.vocabulary is text.vocabulary
+    assert kind(tmp_path, vocab=text.vocabulary, seq_len=3).vocabulary is text.vocabulary
     with pytest.raises(ModelNotFoundError, match=rf"wiki.test.tokens. {kind.__name__} is read.*unpack wikitext-"):
         kind(tmp_path, "test")
     with pytest.raises(ParamError, match="No such segment"):

@@ -64,8 +64,7 @@ def test_a_transform_is_given_the_parts_of_a_tuple():
 
 
 def test_arrays_of_one_axis_give_numbers():
-    array = mx.nd.arange(6).reshape((3, 2))
-    pairs = data.ArrayDataset(array, mx.nd.array([4, 5, 6]))
+    pairs = data.ArrayDataset(mx.nd.arange(6).reshape((3, 2)), mx.nd.array([4, 5, 6]))
     row, label = pairs[1]
     assert isinstance(row, mx.nd.NDArray)
     np.testing.assert_array_equal(row.asnumpy(), [2, 3])

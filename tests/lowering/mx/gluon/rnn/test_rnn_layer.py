@@ -26,8 +26,7 @@ def ready(block: Any) -> Any:
 def test_cells_do_the_same(make: Any):
     layer = ready(make(3, 2, bidirectional=True, input_size=4))
     expected, states = layer(DATA, layer.begin_state(2))
-    cells = layer._unfuse()
-    outputs, last = cells.unroll(3, DATA, layout="TNC", merge_outputs=True)
+    outputs, last = layer._unfuse().unroll(3, DATA, layout="TNC", merge_outputs=True)
     np.testing.assert_allclose(outputs.asnumpy(), expected.asnumpy(), atol=1e-5)
     assert len(last) == 4 * len(states)
     np.testing.assert_allclose(last[0].asnumpy(), states[0][0].asnumpy(), atol=1e-5)
@@ -86,8 +85,7 @@ def test_a_projection_is_of_the_output(tmp_path: Path):
 def test_files_have_the_names_of_cells_also_above_ten_layers(tmp_path: Path):
     layer = ready(rnn.RNN(2, 12, input_size=4))
     layer.save_parameters(str(tmp_path / "a.params"))
-    names = mx.nd.load(str(tmp_path / "a.params"))
-    assert "_unfused.11.h2h_weight" in names
+    assert "_unfused.11.h2h_weight" in mx.nd.load(str(tmp_path / "a.params"))
     other = rnn.RNN(2, 12)
     other.load_parameters(str(tmp_path / "a.params"))
     np.testing.assert_array_equal(other(DATA).asnumpy(), layer(DATA).asnumpy())

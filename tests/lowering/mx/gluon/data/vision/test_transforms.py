@@ -120,7 +120,6 @@ def test_rotations_are_random_and_of_float32():
 def test_transforms_are_a_network_of_symbols():
     net = mx.gluon.nn.HybridSequential()
     net.add(transforms.CropResize(1, 2, 10, 8, (6, 4)), transforms.ToTensor())
-    symbol = net(mx.sym.var("data"))
-    (found,) = symbol.eval(data=IMAGE)
+    (found,) = net(mx.sym.var("data")).eval(data=IMAGE)
     np.testing.assert_allclose(found.asnumpy(), net(IMAGE).asnumpy(), rtol=1e-6)
     assert found.shape == (3, 4, 6)
