@@ -6,7 +6,6 @@ Both models run in onnxruntime, which costs no compilation; that the first has M
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import symjax_nnvm as nn
 from symjax_nnvm.errors import OnnxError
@@ -16,6 +15,7 @@ from tests.onnx.not_run import NO_FORM, OVERFLOW, SUMS_OVERFLOW, has_form, has_n
 from tests.onnx.runtime import again, exported_once, ran_once, run
 from tests.support import ladder
 from tests.support.comparison import assert_close
+from tests.support.refusals import refused
 from tests.support.walk import Walk, every, rung
 
 
@@ -32,9 +32,8 @@ def test_the_list_names_cases():
 def an_onnx_file_comes_back(walk: Walk):
     model, inputs = exported_once(walk)
     if walk.case.id in NOT_BACK:
-        with pytest.raises(OnnxError) as caught:
+        with refused(OnnxError, NOT_BACK[walk.case.id]):
             nn.from_onnx(model)
-        assert NOT_BACK[walk.case.id] in str(caught.value)
         return
     if SUMS_OVERFLOW and walk.case.id in OVERFLOW:
         return

@@ -20,6 +20,7 @@ from lowering import Batches, Trainer, mx
 from lowering.messages.migration_hints import ATTRIBUTES, KEYWORDS
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import NNVMError, listed
+from tests.support.refusals import refused
 
 X, Y = np.ones((4, 5), np.float32), np.zeros(4, np.float32)
 IMAGES = np.ones((4, 3, 8, 8), np.float32)
@@ -215,10 +216,8 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_message_holds_the_way_out(mistake: str):
     call, ways_out = MISTAKES[mistake]
-    with pytest.raises(NNVMError) as raised:
+    with refused(NNVMError, *ways_out):
         call()
-    for way_out in ways_out:
-        assert way_out in str(raised.value)
 
 
 def test_every_word_of_mxnet_is_told():
@@ -243,9 +242,8 @@ def test_every_word_of_mxnet_is_told():
         for keyword in KEYWORDS[name]:
             if name == "Trainer.init":
                 continue  # takes any keyword as a shape; see the next test
-            with pytest.raises(TypeError) as raised:
+            with refused(TypeError, f"{keyword}=: {KEYWORDS[name][keyword].format(name=keyword)}."):
                 function(**{keyword: 1})
-            assert f"{keyword}=: {KEYWORDS[name][keyword].format(name=keyword)}." in str(raised.value)
 
 
 def test_keywords_that_are_no_shapes_are_told():
@@ -282,9 +280,8 @@ def test_what_is_imported_and_not_here_is_told():
         "from lowering import jit": "lowering has no 'jit'. Use lowering.compile(symbol).",
     }
     for line, said in imports.items():
-        with pytest.raises(ImportError) as raised:
+        with refused(ImportError, said):
             exec(line, {})
-        assert said in str(raised.value)
 
 
 def test_a_metric_that_cannot_be_compiled_is_named():

@@ -15,6 +15,7 @@ import pytest
 import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, LoweringError, ParamError
+from tests.support.refusals import refused
 from tests.support.traced import evaluated
 
 DATA = sym.Variable("data")
@@ -100,16 +101,15 @@ def test_gamma_starts_as_a_quarter_unless_it_says_otherwise():
 
 @pytest.mark.parametrize("shape", [(5,), (3, 1), (1, 3, 4), (2, 5), (2, 3, 5, 1)])
 def test_a_gamma_that_does_not_fit_is_named(shape: tuple[int, ...]):
-    with pytest.raises(InferenceError) as error:
-        leaky(act_type="prelu").infer_shape(data=(2, 3, 5), act_gamma=shape)
-    for word in (
+    with refused(
+        InferenceError,
         "LeakyReLU",
         "act",
         "gamma",
         "(3,), one for each channel, (1,), or the leading dimensions of data (2, 3, 5)",
         str(shape),
     ):
-        assert word in str(error.value)
+        leaky(act_type="prelu").infer_shape(data=(2, 3, 5), act_gamma=shape)
 
 
 # -- random slopes ---------------------------------------------------------------------------------------------------
@@ -155,10 +155,8 @@ def test_only_random_slopes_need_a_key():
     ],
 )
 def test_impossible_parameters_are_named(make: Any, words: tuple[str, ...]):
-    with pytest.raises(ParamError) as error:
+    with refused(ParamError, *words):
         make()
-    for word in words:
-        assert word in str(error.value)
 
 
 @pytest.mark.usefixtures("compiled_fully")

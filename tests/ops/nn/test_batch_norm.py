@@ -13,6 +13,7 @@ import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError
 from tests.support.comparison import assert_close
+from tests.support.refusals import refused
 from tests.support.traced import evaluated
 
 DATA = sym.Variable("data")
@@ -74,10 +75,8 @@ def test_moving_statistics_start_as_mean_0_and_variance_1_unless_they_say_otherw
     ],
 )
 def test_impossible_shapes_are_named(params: dict[str, Any], shapes: dict[str, Any], words: tuple[str, ...]):
-    with pytest.raises(InferenceError) as error:
+    with refused(InferenceError, "BatchNorm", "bn", *words):
         norm(**params).infer_shape(**shapes)
-    for word in ("BatchNorm", "bn", *words):
-        assert word in str(error.value)
 
 
 # -- moving statistics -----------------------------------------------------------------------------------------------

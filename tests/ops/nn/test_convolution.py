@@ -16,6 +16,7 @@ import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.support.comparison import assert_close
+from tests.support.refusals import refused
 from tests.support.traced import evaluated
 
 DATA = sym.Variable("data")
@@ -85,10 +86,8 @@ def test_gradients_have_known_shapes_as_soon_as_their_arguments_have():
     ],
 )
 def test_impossible_parameters_are_named(params: dict[str, Any], words: tuple[str, ...]):
-    with pytest.raises(ParamError) as error:
+    with refused(ParamError, "Convolution", *words):
         conv(**params)
-    for word in ("Convolution", *words):
-        assert word in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -103,10 +102,8 @@ def test_impossible_parameters_are_named(params: dict[str, Any], words: tuple[st
     ],
 )
 def test_impossible_shapes_are_named(params: dict[str, Any], shapes: dict[str, Any], words: tuple[str, ...]):
-    with pytest.raises(InferenceError) as error:
+    with refused(InferenceError, "Convolution", "conv", *words):
         conv(**params).infer_shape(**shapes)
-    for word in ("Convolution", "conv", *words):
-        assert word in str(error.value)
 
 
 # -- values ----------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.support.comparison import assert_close
+from tests.support.refusals import refused
 from tests.support.traced import evaluated
 
 DATA = sym.Variable("data")
@@ -74,10 +75,8 @@ def test_gradients_have_known_shapes_as_soon_as_their_arguments_have():
     ],
 )
 def test_impossible_parameters_are_named(params: dict[str, Any], words: tuple[str, ...]):
-    with pytest.raises(ParamError) as error:
+    with refused(ParamError, "Deconvolution", *words):
         deconv(**params)
-    for word in ("Deconvolution", *words):
-        assert word in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -92,10 +91,8 @@ def test_impossible_parameters_are_named(params: dict[str, Any], words: tuple[st
     ],
 )
 def test_impossible_shapes_are_named(params: dict[str, Any], shapes: dict[str, Any], words: tuple[str, ...]):
-    with pytest.raises(InferenceError) as error:
+    with refused(InferenceError, "Deconvolution", "deconv", *words):
         deconv(**params).infer_shape(**shapes)
-    for word in ("Deconvolution", "deconv", *words):
-        assert word in str(error.value)
 
 
 def test_a_result_that_no_data_have_is_refused():

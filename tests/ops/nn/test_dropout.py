@@ -13,6 +13,7 @@ from lowering.core.cache import Programs
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, LoweringError, ParamError
 from symjax_nnvm.pipeline import Options
+from tests.support.refusals import refused
 from tests.support.traced import evaluated
 
 DATA = sym.Variable("data")
@@ -139,15 +140,11 @@ def test_data_are_learnt_from_the_result():
 
 @pytest.mark.parametrize("p", [-0.1, 1.5])
 def test_a_share_outside_0_and_1_is_named(p: float):
-    with pytest.raises(ParamError) as error:
+    with refused(ParamError, "Dropout", "'p'", "≥ 0 ≤ 1", str(p)):
         drop(p=p)
-    for word in ("Dropout", "'p'", "≥ 0 ≤ 1", str(p)):
-        assert word in str(error.value)
 
 
 @pytest.mark.parametrize("axes", [(2,), (-3,), (0, -4)])
 def test_axes_that_data_lack_are_errors(axes: tuple[int, ...]):
-    with pytest.raises(InferenceError) as error:
+    with refused(InferenceError, "Dropout", "drop", "axes"):
         drop(axes=axes).infer_shape(data=(3, 4))
-    for word in ("Dropout", "drop", "axes"):
-        assert word in str(error.value)

@@ -16,6 +16,7 @@ from lowering.ops.nn import window_places
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.support.comparison import assert_close
+from tests.support.refusals import refused
 from tests.support.traced import evaluated
 
 DATA = sym.Variable("data")
@@ -31,10 +32,8 @@ DATA = sym.Variable("data")
 )
 def test_impossible_windows_are_named(params: dict[str, Any], words: tuple[str, ...]):
     for op, more in (("im2col", {}), ("col2im", {"output_size": (4,) * len(params["kernel"])})):
-        with pytest.raises(ParamError) as error:
+        with refused(ParamError, op, *words):
             getattr(sym, op)(DATA, **params, **more)
-        for word in (op, *words):
-            assert word in str(error.value)
 
 
 def test_an_output_size_of_another_rank_is_refused():
@@ -52,10 +51,8 @@ def test_an_output_size_of_another_rank_is_refused():
     ],
 )
 def test_impossible_shapes_are_named(net: sym.Symbol, shape: tuple[int, ...], words: tuple[str, ...]):
-    with pytest.raises(InferenceError) as error:
+    with refused(InferenceError, *words):
         net.infer_shape(data=shape)
-    for word in words:
-        assert word in str(error.value)
 
 
 def test_batch_and_channels_are_learnt_from_the_columns():

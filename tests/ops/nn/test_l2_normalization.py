@@ -11,6 +11,7 @@ import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import NNVMError
 from tests.support.comparison import assert_close
+from tests.support.refusals import refused
 from tests.support.traced import evaluated
 
 DATA = sym.Variable("data")
@@ -36,10 +37,8 @@ def value(net: sym.Symbol, data: np.ndarray) -> np.ndarray:
     ],
 )
 def test_refusals_are_named(name: str, params: dict[str, Any], shape: tuple[int, ...], words: tuple[str, ...]):
-    with pytest.raises(NNVMError) as error:
+    with refused(NNVMError, name, *words):
         getattr(sym, name)(DATA, name="op", **params).infer_shape(data=shape)
-    for word in (name, *words):
-        assert word in str(error.value)
 
 
 def test_norms_are_hidden():

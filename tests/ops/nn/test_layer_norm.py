@@ -16,6 +16,7 @@ from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ops.nn.layer_norm import LayerNormParams
 from tests.support.comparison import assert_close
+from tests.support.refusals import refused
 
 DATA = sym.Variable("data")
 
@@ -72,10 +73,8 @@ def test_statistics_are_shown_when_asked_for():
     ],
 )
 def test_impossible_shapes_are_named(net: sym.Symbol, shapes: dict[str, Any], words: tuple[str, ...]):
-    with pytest.raises(InferenceError) as error:
+    with refused(InferenceError, "Norm", "op", *words):
         net.infer_shape(**shapes)
-    for word in ("Norm", "op", *words):
-        assert word in str(error.value)
 
 
 def test_impossible_parameters_and_dtypes_are_named():

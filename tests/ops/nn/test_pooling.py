@@ -19,6 +19,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ops.nn import pooling as windowing
 from tests.support.comparison import assert_close
+from tests.support.refusals import refused
 from tests.support.traced import evaluated
 
 DATA = sym.Variable("data")
@@ -89,10 +90,8 @@ def test_global_pooling_ignores_kernel_stride_and_pad():
     ],
 )
 def test_impossible_parameters_are_named(params: dict[str, Any], words: tuple[str, ...]):
-    with pytest.raises(ParamError) as error:
+    with refused(ParamError, "Pooling", *words):
         pool(**params)
-    for word in ("Pooling", *words):
-        assert word in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -106,10 +105,8 @@ def test_impossible_parameters_are_named(params: dict[str, Any], words: tuple[st
     ],
 )
 def test_impossible_shapes_are_named(params: dict[str, Any], shape: tuple[int, ...], words: tuple[str, ...]):
-    with pytest.raises(InferenceError) as error:
+    with refused(InferenceError, "Pooling", "pool", *words):
         pool(**params).infer_shape(data=shape)
-    for word in ("Pooling", "pool", *words):
-        assert word in str(error.value)
 
 
 # -- maxima ----------------------------------------------------------------------------------------------------------

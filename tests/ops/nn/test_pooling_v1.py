@@ -10,6 +10,7 @@ import pytest
 import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
+from tests.support.refusals import refused
 from tests.support.traced import evaluated
 
 DATA = sym.Variable("data")
@@ -34,10 +35,8 @@ def value_and_gradient(data: np.ndarray, **params: Any) -> tuple[np.ndarray, np.
     ],
 )
 def test_impossible_parameters_are_named(params: dict[str, Any], words: tuple[str, ...]):
-    with pytest.raises(ParamError) as error:
+    with refused(ParamError, "Pooling_v1", *words):
         sym.Pooling_v1(DATA, **params)
-    for word in ("Pooling_v1", *words):
-        assert word in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -49,10 +48,8 @@ def test_impossible_parameters_are_named(params: dict[str, Any], words: tuple[st
     ],
 )
 def test_impossible_shapes_are_named(params: dict[str, Any], shape: tuple[int, ...], words: tuple[str, ...]):
-    with pytest.raises(InferenceError) as error:
+    with refused(InferenceError, "Pooling_v1", *words):
         sym.Pooling_v1(DATA, **params).infer_shape(data=shape)
-    for word in ("Pooling_v1", *words):
-        assert word in str(error.value)
 
 
 def test_maxima_see_zeros_around_the_data():

@@ -10,6 +10,7 @@ import pytest
 import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
+from tests.support.refusals import refused
 from tests.support.traced import evaluated
 
 A, B = sym.Variable("a"), sym.Variable("b")
@@ -58,10 +59,8 @@ def test_shapes_are_learnt_from_the_result():
     ],
 )
 def test_impossible_parameters_are_named(params: dict[str, Any], words: tuple[str, ...]):
-    with pytest.raises(ParamError) as error:
+    with refused(ParamError, "UpSampling", *words):
         sym.UpSampling(A, **params)
-    for word in ("UpSampling", *words):
-        assert word in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -76,10 +75,8 @@ def test_impossible_parameters_are_named(params: dict[str, Any], words: tuple[st
     ],
 )
 def test_impossible_shapes_are_named(net: sym.Symbol, shapes: dict[str, Any], words: tuple[str, ...]):
-    with pytest.raises(InferenceError) as error:
+    with refused(InferenceError, "UpSampling", "up", *words):
         net.infer_shape(**shapes)
-    for word in ("UpSampling", "up", *words):
-        assert word in str(error.value)
 
 
 def test_the_initial_filter_interpolates():

@@ -17,6 +17,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ops.optimizer.multi_update import UPDATES, MultiUpdateSchema
 from tests.support.comparison import assert_close
+from tests.support.refusals import refused
 from tests.support.traced import evaluated
 
 ROWS = {row.name: row for row in UPDATES}
@@ -117,10 +118,8 @@ def test_the_number_of_weights_is_1_unless_it_is_given():
     ],
 )
 def test_every_weight_has_its_numbers(op: str, params: dict[str, Any], words: tuple[str, ...]):
-    with pytest.raises(ParamError) as error:
+    with refused(ParamError, op, "n", *words):
         net(op, **params)
-    for word in (op, "n", *words):
-        assert word in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -132,10 +131,8 @@ def test_every_weight_has_its_numbers(op: str, params: dict[str, Any], words: tu
     ],
 )
 def test_impossible_shapes_are_named(op: str, shapes: dict[str, Any], words: tuple[str, ...]):
-    with pytest.raises(InferenceError) as error:
+    with refused(InferenceError, op, "'n'", *words):
         net(op).infer_shape(**given_shapes(), **shapes)
-    for word in (op, "'n'", *words):
-        assert word in str(error.value)
 
 
 def test_lars_leaves_the_rate_of_a_layer_without_norm():

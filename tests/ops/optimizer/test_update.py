@@ -15,6 +15,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ops.optimizer.update import UPDATES, UpdateSchema
 from tests.support.comparison import assert_close
+from tests.support.refusals import refused
 
 ROWS = {row.name: row for row in UPDATES}
 REQUIRED = {"lr": 0.1, "eta": 0.5, "t": 2, "wd": 0.3}
@@ -94,10 +95,8 @@ def test_what_stands_beside_a_half_precision_weight_is_single():
     ],
 )
 def test_impossible_shapes_are_named(op: str, shapes: dict[str, Any], words: tuple[str, ...]):
-    with pytest.raises(InferenceError) as error:
+    with refused(InferenceError, op, "'n'", *words):
         net(op).infer_shape(**shapes)
-    for word in (op, "'n'", *words):
-        assert word in str(error.value)
 
 
 def test_a_master_copy_is_float32():

@@ -18,6 +18,7 @@ from lowering.ops.vision.bounding_box import descending, greedy_pairs, survivors
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.cases.vision.bounding_box import Boxes, Detections
+from tests.support.refusals import refused
 
 X, Y = sym.Variable("x"), sym.Variable("y")
 
@@ -133,9 +134,8 @@ def test_suppression_of_many_axes_is_that_of_each_batch():
     ],
 )
 def test_places_in_a_row_that_do_not_fit_are_named(params, words):
-    with pytest.raises(ParamError) as error:
+    with refused(ParamError, *words):
         sym._contrib_box_nms(X, **params)
-    assert all(word in str(error.value) for word in words), str(error.value)
 
 
 # -- bipartite_matching ----------------------------------------------------------------------------------------------
@@ -192,6 +192,5 @@ def test_inference_runs_backwards():
     ],
 )
 def test_what_does_not_fit_is_named(symbol, shapes, words):
-    with pytest.raises(InferenceError) as error:
+    with refused(InferenceError, *words, "'n'"):
         symbol.infer_shape(**shapes)
-    assert all(word in str(error.value) for word in (*words, "'n'")), str(error.value)

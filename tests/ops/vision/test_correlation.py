@@ -14,6 +14,7 @@ from lowering.ops.vision import correlation as rules
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.support.comparison import assert_close
+from tests.support.refusals import refused
 from tests.support.traced import evaluated
 
 
@@ -38,10 +39,8 @@ def test_the_padded_maps_are_hidden_outputs():
     ],
 )
 def test_impossible_parameters_are_named(params: dict[str, Any], words: tuple[str, ...]):
-    with pytest.raises(ParamError) as error:
+    with refused(ParamError, "Correlation", *words):
         correlation(**params)
-    for word in ("Correlation", *words):
-        assert word in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -53,10 +52,8 @@ def test_impossible_parameters_are_named(params: dict[str, Any], words: tuple[st
     ],
 )
 def test_impossible_shapes_are_named(shapes: dict[str, Any], words: tuple[str, ...]):
-    with pytest.raises(InferenceError) as error:
+    with refused(InferenceError, "Correlation", "corr", *words):
         correlation(max_displacement=2).infer_shape(**shapes)
-    for word in ("Correlation", "corr", *words):
-        assert word in str(error.value)
 
 
 @pytest.mark.slow("compiles")

@@ -13,6 +13,7 @@ import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.support.comparison import assert_close
+from tests.support.refusals import refused
 
 DATA = sym.Variable("data")
 OPS = ("_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution")
@@ -46,10 +47,8 @@ def test_the_result_is_learnt_from_the_offset():
     ],
 )
 def test_impossible_parameters_are_named(op: str, params: dict[str, Any], words: tuple[str, ...]):
-    with pytest.raises(ParamError) as error:
+    with refused(ParamError, op, *words):
         conv(op, **params)
-    for word in (op, *words):
-        assert word in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -62,10 +61,8 @@ def test_impossible_parameters_are_named(op: str, params: dict[str, Any], words:
     ],
 )
 def test_impossible_shapes_are_named(params: dict[str, Any], shapes: dict[str, Any], words: tuple[str, ...]):
-    with pytest.raises(InferenceError) as error:
+    with refused(InferenceError, OPS[0], "conv", *words):
         conv(**params).infer_shape(**shapes)
-    for word in (OPS[0], "conv", *words):
-        assert word in str(error.value)
 
 
 @pytest.mark.slow("compiles")

@@ -8,6 +8,7 @@ import pytest
 import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
+from tests.support.refusals import refused
 
 A, B, C = (sym.Variable(name) for name in "abc")
 ANCHORS = np.array([[[0, 0, 0.4, 0.4], [0, 0, 0.5, 0.5], [0.5, 0.5, 1, 1], [0.6, 0, 1, 0.3]]], np.float32)
@@ -118,9 +119,8 @@ def test_half_precision_is_worked_on_in_float32(dtype):
     ],
 )
 def test_parameters_that_do_not_fit_are_named(make, words):
-    with pytest.raises(ParamError) as error:
+    with refused(ParamError, *words):
         make()
-    assert all(word in str(error.value) for word in words), str(error.value)
 
 
 TARGET = sym._contrib_MultiBoxTarget(A, B, C, name="n")
@@ -140,9 +140,8 @@ DETECTION = sym._contrib_MultiBoxDetection(A, B, C, name="n")
     ],
 )
 def test_what_does_not_fit_is_named(symbol, shapes, words):
-    with pytest.raises(InferenceError) as error:
+    with refused(InferenceError, *words, "'n'"):
         symbol.infer_shape(**shapes)
-    assert all(word in str(error.value) for word in (*words, "'n'")), str(error.value)
 
 
 def test_inference_runs_backwards():

@@ -9,6 +9,7 @@ import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ops.vision.proposal import ProposalParams, base_anchors
+from tests.support.refusals import refused
 
 A, B, C = (sym.Variable(name) for name in "abc")
 ONE = {"scales": (2.0,), "ratios": (1.0,), "feature_stride": 8, "rpn_min_size": 1, "name": "n"}
@@ -62,9 +63,8 @@ def test_padding_and_small_boxes_come_last():
     ],
 )
 def test_what_does_not_fit_is_named(symbol, shapes, words):
-    with pytest.raises(InferenceError) as error:
+    with refused(InferenceError, *words, "'n'"):
         symbol.infer_shape(**shapes)
-    assert all(word in str(error.value) for word in (*words, "'n'")), str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,8 @@ def test_what_does_not_fit_is_named(symbol, shapes, words):
     ],
 )
 def test_parameters_that_do_not_fit_are_named(params, words):
-    with pytest.raises(ParamError) as error:
+    with refused(ParamError, *words):
         sym._contrib_Proposal(A, B, C, **params)
-    assert all(word in str(error.value) for word in words), str(error.value)
 
 
 def test_inference_knows_the_other_inputs():

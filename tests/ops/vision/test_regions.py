@@ -15,6 +15,7 @@ from lowering.ops.vision import regions
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.support.comparison import assert_close
+from tests.support.refusals import refused
 
 pytestmark = pytest.mark.slow("takes many seconds as a whole")
 
@@ -55,10 +56,8 @@ def test_impossible_parameters_are_named(op: str):
         ({"spatial_scale": 2.0}, ("spatial_scale", "≤ 1")),
         ({"pooled_size": 0}, ("pooled_size", "≥ 1")),
     ):
-        with pytest.raises(ParamError) as error:
+        with refused(ParamError, op, *words):
             pooled(op, **params)
-        for word in (op, *words):
-            assert word in str(error.value)
 
 
 @pytest.mark.parametrize("op", ["ROIPooling", "_contrib_ROIAlign", "_contrib_RROIAlign"])
@@ -75,10 +74,8 @@ def test_impossible_shapes_are_named(op: str):
         ({"data": (1, 4, 5, 5), "rois": (2, 4)}, ("rois", f"(2, {columns})", "(2, 4)")),
         ({"data": (1, 4, 5, 5), "rois": (2,)}, ("rois should be a 2D tensor", "(2,)")),
     ):
-        with pytest.raises(InferenceError) as error:
+        with refused(InferenceError, op, "pool", *words):
             pooled(op).infer_shape(**shapes)
-        for word in (op, "pool", *words):
-            assert word in str(error.value)
 
 
 @pytest.mark.parametrize("op", ["_contrib_PSROIPooling", "_contrib_DeformablePSROIPooling"])

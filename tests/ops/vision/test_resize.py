@@ -13,6 +13,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ops.vision import resize as ops
 from tests.support.comparison import assert_close
+from tests.support.refusals import refused
 from tests.support.traced import evaluated
 
 DATA = sym.Variable("data")
@@ -73,10 +74,8 @@ def test_batch_channels_and_sizes_are_learnt_from_the_other_side():
     ],
 )
 def test_impossible_parameters_are_named(name: str, params: dict[str, Any], words: tuple[str, ...]):
-    with pytest.raises(ParamError) as error:
+    with refused(ParamError, name, *words):
         getattr(sym, name)(DATA, **params)
-    for word in (name, *words):
-        assert word in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -92,10 +91,8 @@ def test_impossible_parameters_are_named(name: str, params: dict[str, Any], word
     ],
 )
 def test_impossible_shapes_are_named(net: sym.Symbol, shape: tuple[int, ...], words: tuple[str, ...]):
-    with pytest.raises(InferenceError) as error:
+    with refused(InferenceError, "op", *words):
         net.infer_shape(data=shape)
-    for word in ("op", *words):
-        assert word in str(error.value)
 
 
 def test_a_crop_larger_than_the_data_is_refused():

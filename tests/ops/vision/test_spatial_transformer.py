@@ -11,6 +11,7 @@ import pytest
 import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
+from tests.support.refusals import refused
 
 X, G = sym.Variable("x"), sym.Variable("g")
 IDENTITY = np.array([[1, 0, 0, 0, 1, 0]], np.float32)
@@ -83,9 +84,8 @@ def test_hidden_outputs_are_mxnets():
     ],
 )
 def test_parameters_that_do_not_fit_are_named(make, words):
-    with pytest.raises(ParamError) as error:
+    with refused(ParamError, *words):
         make()
-    assert all(word in str(error.value) for word in words), str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,8 @@ def test_parameters_that_do_not_fit_are_named(make, words):
     ],
 )
 def test_what_does_not_fit_is_named(symbol, shapes, words):
-    with pytest.raises(InferenceError) as error:
+    with refused(InferenceError, *words, "'n'"):
         symbol.infer_shape(**shapes)
-    assert all(word in str(error.value) for word in (*words, "'n'")), str(error.value)
 
 
 @pytest.mark.nightly("a third order")
