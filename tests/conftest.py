@@ -2,8 +2,6 @@
 operator. JAX is imported by the functions that need it: the process that hands out the tests runs none, and XLA reads
 its flags when JAX is imported."""
 
-from __future__ import annotations
-
 import gc
 import os
 import random

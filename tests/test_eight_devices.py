@@ -3,8 +3,6 @@
 `TESTS_HAVE_EIGHT_DEVICES=1 python -m pytest FILE` runs those of one file alone.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

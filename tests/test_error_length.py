@@ -3,8 +3,6 @@
 # Calls are wrong on purpose.
 # pyright: reportArgumentType=false
 
-from __future__ import annotations
-
 import inspect
 import json
 import pickle

@@ -1,7 +1,5 @@
 """How errors are worded: safe on terminals, names in bounded lists, and the closest of those that were not found."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """NNVM's Python graph API: create, apply, JSON attributes, index."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -3,8 +3,6 @@
 A row: what is done, the error's class, and the words of its message that a reader who is stuck needs.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

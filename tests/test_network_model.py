@@ -1,7 +1,5 @@
 """`Model`: net, args and aux stay in step through cutting, new heads, saving; what it says, the functions say."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A bar is shown on a terminal, of work that takes its time; elsewhere nothing is."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

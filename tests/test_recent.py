@@ -1,7 +1,5 @@
 """`Recent`: what was used least recently goes."""
 
-from __future__ import annotations
-
 import threading
 
 from symjax_nnvm.recent import Recent

@@ -4,8 +4,6 @@ No accelerator is needed: operations of the program that XLA is given are counte
 it. Transposes and casts are counted by themselves.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping

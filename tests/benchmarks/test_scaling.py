@@ -1,7 +1,5 @@
 """What `benchmarks/` says of many devices: the cost model's laws, the page's picture, collectives of a program."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

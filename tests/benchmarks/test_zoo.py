@@ -1,7 +1,5 @@
 """The parts of `benchmarks/zoo.py` that need no other interpreter; nothing is timed here."""
 
-from __future__ import annotations
-
 import math
 import sys
 from pathlib import Path

@@ -5,8 +5,6 @@ through every rung; `tests/goldens/make.py` runs the same cases in MXNet 1.9.1. 
 MXNet's environment can import it.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import zlib

@@ -1,7 +1,5 @@
 """check finds an error in a file exactly when loading it raises one, and raises nothing but errors of the library."""
 
-from __future__ import annotations
-
 import json
 import random
 from typing import Any

@@ -1,7 +1,5 @@
 """What operators declare about themselves agrees with the rules that run them."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A small model in files: a copy of one that MXNet 1.9.1 wrote, in a folder of its own."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Networks that are known by their numbers, built from MXNet's operators."""
 
-from __future__ import annotations
-
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.symbol.symbol import Symbol
 

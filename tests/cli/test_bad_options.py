@@ -1,7 +1,5 @@
 """Every option of every subcommand with values that make no sense: one line on stderr, exit code 2, no traceback."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`symjax-nnvm check`: a report and a verdict, of files that cannot even be loaded, too."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`run` and `verify` keep what XLA compiled where the user has asked JAX to."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`symjax-nnvm convert`: the converted model is the same model."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`symjax-nnvm diff`: structure and arrays of two models."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """The transcripts of docs/guide/command.md are what the command prints, and its other commands run."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

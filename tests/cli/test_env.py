@@ -1,7 +1,5 @@
 """`symjax-nnvm env`: versions, devices, native help, and why there is none."""
 
-from __future__ import annotations
-
 import json
 
 import jax

@@ -1,7 +1,5 @@
 """FLOPs of operators: against XLA's own count of the lowered operator, and by hand where XLA counts otherwise."""
 
-from __future__ import annotations
-
 from math import prod
 from typing import Any, Literal
 

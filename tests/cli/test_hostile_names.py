@@ -1,7 +1,5 @@
 """Names of a file that would command a terminal come out as escapes: of every subcommand, report, warning and error."""
 
-from __future__ import annotations
-
 import json
 import re
 import warnings

@@ -1,7 +1,5 @@
 """`symjax-nnvm inspect`, and the summary behind it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

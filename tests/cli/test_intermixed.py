@@ -1,7 +1,5 @@
 """Inputs of a subcommand stand before, between and behind its options."""
 
-from __future__ import annotations
-
 from itertools import permutations
 from pathlib import Path
 from typing import Any

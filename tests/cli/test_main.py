@@ -1,7 +1,5 @@
 """The command as a whole: which files MODEL means, exit codes, errors of one line, and no JAX where none is needed."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import shutil

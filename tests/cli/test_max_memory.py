@@ -1,7 +1,5 @@
 """`--max-memory`: what needs too much is refused before it is made, and long work is announced."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`symjax-nnvm convert m out.onnx`, `verify m.onnx --against m`, `check m --target onnx`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

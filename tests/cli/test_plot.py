@@ -1,7 +1,5 @@
 """`symjax-nnvm plot`: the DOT text, and which blocks are folded."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`records`: what it shows, what it finds damaged, and what it makes."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

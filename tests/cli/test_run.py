@@ -1,7 +1,5 @@
 """`symjax-nnvm run`: where inputs come from, and what is printed of outputs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`symjax-nnvm run --output`: members of the archive are safe file names, distinct, one for each output."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path, PurePosixPath, PureWindowsPath
 

@@ -1,7 +1,5 @@
 """`symjax-nnvm tune`: the user's own table of a model's convolutions."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

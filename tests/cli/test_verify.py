@@ -1,7 +1,5 @@
 """`symjax-nnvm verify`: gradients of a real model."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

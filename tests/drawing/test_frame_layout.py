@@ -1,7 +1,5 @@
 """Drawings of random graphs: no boxes overlap, arrows go down to their boxes and through none, frames hold theirs."""
 
-from __future__ import annotations
-
 import random
 import sys
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """`examples/serve.py` under load by a real client over a socket: every request is answered, by its own outputs."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import json

@@ -5,8 +5,6 @@ hangs in compiled code, is kept like any other. The input that failed is saved u
 `python -m tests.fuzz TARGET FILE` runs it again. The exit status is 1 when there were findings.
 """
 
-from __future__ import annotations
-
 import argparse
 import faulthandler
 import os

@@ -2,8 +2,6 @@
 process's peak memory grows by less than ten times the input plus a constant. Anything else that escapes is a finding.
 """
 
-from __future__ import annotations
-
 import contextlib
 import resource
 import signal

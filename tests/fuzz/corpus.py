@@ -5,8 +5,6 @@ Array and record files are lists of fields, so that changes know where a count, 
 members by name. None of it is committed.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import struct

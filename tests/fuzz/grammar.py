@@ -6,8 +6,6 @@ names, wiring, heads, control dependencies). Parameters come from the operators'
 them and they meet the shape rules, the gradient rules and the lowering.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import types

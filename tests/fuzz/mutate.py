@@ -3,8 +3,6 @@
 Most mutants are one or two changes away from a valid file, so that they get past the first checks.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import random

@@ -1,7 +1,5 @@
 """Seeds of the target `onnx`: small models of every kind that is read, as bytes, the same ones every time."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

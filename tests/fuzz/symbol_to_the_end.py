@@ -3,8 +3,6 @@
 An `NNVMError` ends the way of an input, anything else is a finding.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

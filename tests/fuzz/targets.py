@@ -3,8 +3,6 @@
 What was accepted survives saving and loading, and answers every question or refuses it with an error of ours.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import json

@@ -3,8 +3,6 @@
 `python -m tests.fuzz TARGET` runs many more inputs.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import time

@@ -9,8 +9,6 @@ Every operator of `OPERATORS` makes the label, or the data, of every head of `HE
 and of outputs, "unknown", or null for an error. `tests/passes/test_infer_heads.py` compares; it needs no MXNet.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 mxnet-env/bin/python -m tests.goldens.initializer
 """
 
-from __future__ import annotations
-
 import json
 import os
 import warnings

@@ -10,8 +10,6 @@ operators together, the parameters that error messages name, and words that file
 whatever key a file has is read.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -10,8 +10,6 @@ one forward and backward: arrays `{case id}|out0`, `|grad0`, `|aux0` below `test
 in `nn/pooling.npz` for the family `nn.pooling`.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

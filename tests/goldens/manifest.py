@@ -8,8 +8,6 @@ A file whose content is in the manifest, whatever its name was, keeps its date; 
 while the two differ (tests/meta/test_goldens.py).
 """
 
-from __future__ import annotations
-
 import datetime
 import hashlib
 import json

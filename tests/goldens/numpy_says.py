@@ -9,8 +9,6 @@ A line is the expression and MXNet's repr of its value, or ! and the class of it
 arguments of several calls, in `expressions.txt` all else.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from contextlib import suppress

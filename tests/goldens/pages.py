@@ -8,8 +8,6 @@ It writes `tests/goldens/pages.json`: page → a digest of each block that ran, 
 while the pages hold others.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -5,8 +5,6 @@ Run by hand, in the environment of `tests/goldens/make.py` with scipy, from the 
     mxnet-env/bin/python -m tests.goldens.quantized
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -9,8 +9,6 @@ type}}`, a type in MXNet's words: `int, optional, default='1'`. A variadic opera
 Backward operators, and those that have subgraphs for oneDNN, are left out: `tests/goldens/more_names.json` lists them.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

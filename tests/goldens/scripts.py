@@ -5,8 +5,6 @@ Run by hand, in the environment of `tests/goldens/make.py`, from the project's r
     mxnet-env/bin/python -m tests.goldens.scripts
 """
 
-from __future__ import annotations
-
 import json
 import os
 import runpy

@@ -1,7 +1,5 @@
 """Which arguments MXNet sets to a number: its gamma that is fixed, of every kind of batch normalisation."""
 
-from __future__ import annotations
-
 import pytest
 
 from symjax_nnvm import symbol as sym

@@ -1,7 +1,5 @@
 """The estimate of memory and arithmetic: liveness by hand, small files that would swell a process, and its speed."""
 
-from __future__ import annotations
-
 import json
 import time
 

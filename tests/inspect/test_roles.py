@@ -1,7 +1,5 @@
 """Which variables look like parameters: by what reads them, in bodies of loops and in branches, too."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Files: what is written is whole or not there at all, and what is read is a file of bounded size."""
 
-from __future__ import annotations
-
 import ast
 import mmap
 import os

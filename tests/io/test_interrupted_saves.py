@@ -1,7 +1,5 @@
 """Every kind of save, killed and on a full disk: what is there is the old content or the new."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator

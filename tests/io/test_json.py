@@ -1,7 +1,5 @@
 """SaveJSON and LoadJSON: MXNet's bytes, round trips, and the refusal of everything malformed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from pathlib import Path

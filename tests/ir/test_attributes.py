@@ -1,7 +1,5 @@
 """The catalogue of operator attributes: a key that is used anywhere is declared, once, with its meaning."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

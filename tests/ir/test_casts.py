@@ -1,7 +1,5 @@
 """`symjax_nnvm/ir/casts.py`: floats as integers, as MXNet 1.9.1 has them on x86 (its `nd.cast` wrote the table)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Each thing that must hold of a graph is broken once, and `check_graph` finds it."""
 
-from __future__ import annotations
-
 import pytest
 
 from symjax_nnvm import symbol as sym

@@ -1,7 +1,5 @@
 """Graph and IndexedGraph: every table and lookup, and what a graph must not be."""
 
-from __future__ import annotations
-
 import copy
 import json
 

@@ -1,7 +1,5 @@
 """Node, NodeEntry, NodeAttrs: arity, identity, versions, apply."""
 
-from __future__ import annotations
-
 import pytest
 
 from symjax_nnvm.errors import ComposeError, OpNotRegisteredError, ParamError

@@ -1,7 +1,5 @@
 """The operator registry: names, aliases, arity, attributes with priorities, groups, threads."""
 
-from __future__ import annotations
-
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Operator parameters: accepted spellings, rejected ones, bounds, and the wording of errors."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

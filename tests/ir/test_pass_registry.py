@@ -1,7 +1,5 @@
 """The registry of passes: names, dependencies, order."""
 
-from __future__ import annotations
-
 import pytest
 
 from symjax_nnvm.errors import PassError

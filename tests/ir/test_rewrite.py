@@ -1,7 +1,5 @@
 """The one rewriter: what it keeps, what it copies, and what a rule may put in a node's place."""
 
-from __future__ import annotations
-
 import pytest
 
 from symjax_nnvm import symbol as sym

@@ -1,7 +1,5 @@
 """Nodes remember the line that made them, where that is asked for, and errors say it."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

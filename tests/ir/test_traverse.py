@@ -1,7 +1,5 @@
 """Post-order: the one order in which everything visits a graph."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

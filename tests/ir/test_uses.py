@@ -1,7 +1,5 @@
 """Uses: they follow a rewriting; and what SimplifyInference, which stands on them, leaves alone."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,8 +1,6 @@
 """What other machines, platforms and settings change, in this process: the sides of conditions that no user of a plain
 CPU enters. `tests/meta/test_configuration.py` shows that both sides of each condition are entered."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

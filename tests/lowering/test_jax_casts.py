@@ -1,7 +1,5 @@
 """`lowering/jax_casts.py`: casts of JAX's arrays are MXNet's, and no number of 64 bits becomes another one in 32."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """`lowering/norms.py`: norms are right at both ends of the range, and cost one pass over ordinary numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import jax

@@ -1,7 +1,5 @@
 """Whatever runs a network: after inputs of one dtype, inputs of the same shapes in another get results of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The imports keep to docs/internals/layers.txt, and data take the ways that docs/internals/architecture.md tells."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -1,7 +1,5 @@
 """Every test has a budget, or a mark that says why it takes more (`tests/support/budget.py`)."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

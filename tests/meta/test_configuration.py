@@ -3,8 +3,6 @@
 Code that the tests' own configuration switches off would be tested by nobody: the tests of `ENTERED_BY` run in a child
 process in which each condition reports its outcomes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,8 +1,6 @@
 """CONTRIBUTING.md to the letter: its files, written into a copy of the repository, make an operator that passes what
 the suite asks of one."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Operators, lowering rules, gradients and cases held against each other."""
 
-from __future__ import annotations
-
 from lowering.core.rules import FLowering
 from symjax_nnvm.ir.attributes import FGradient, FInferShape, FLossEquivalent, TMadeBy
 from symjax_nnvm.ir.op import Op, list_unique_ops

@@ -1,7 +1,5 @@
 """What the pages show is what happens: each block of code on them is run, or says here why it is not."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

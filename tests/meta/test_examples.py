@@ -1,7 +1,5 @@
 """Every example runs and does what it says, on fewer steps than it takes by default."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The examples of docs/internals/extending.md: each is put in its place, does what the page says, and is removed."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable

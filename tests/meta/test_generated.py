@@ -1,7 +1,5 @@
 """What is generated from the registry, the layers, the stages and the docstrings is current."""
 
-from __future__ import annotations
-
 import pytest
 
 from docs.tools import generate

@@ -1,7 +1,5 @@
 """The golden files are those of their manifest: each with the command that made it, from one wheel of MXNet."""
 
-from __future__ import annotations
-
 import datetime
 from pathlib import Path
 

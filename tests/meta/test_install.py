@@ -1,7 +1,5 @@
 """An editable install, the README's, is one that static analysers can follow: a path, and no import hook."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import tomllib

@@ -1,7 +1,5 @@
 """What pages, docstrings and messages name exists: functions, files, headings."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import json

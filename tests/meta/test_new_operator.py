@@ -1,7 +1,5 @@
 """An operator is added by its card and its rule: every part of the house knows it then, without another edit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 from typing import Any

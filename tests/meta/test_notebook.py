@@ -1,7 +1,5 @@
 """What notebooks show: tables and curves that are well-formed, whatever names a file has; signatures by name."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from base64 import b64decode

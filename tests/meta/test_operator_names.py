@@ -1,8 +1,6 @@
 """What is decided about an operator stands on its card: no name of an operator is written outside `ops/`, but where the
 name itself is what is meant."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

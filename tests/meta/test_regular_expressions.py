@@ -5,8 +5,6 @@ matches a long run in two ways has to try all of them when the end does not matc
 fails the test.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib

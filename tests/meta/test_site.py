@@ -1,7 +1,5 @@
 """The site's source: every public name and operator is on it, every page in its navigation. `.ci/run` builds it."""
 
-from __future__ import annotations
-
 import builtins
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Tests of small rows are one test, which tells every row that fails (`tests/support/together.py`)."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -8,8 +8,6 @@ told apart. The same seed draws the same mutants, as long as the sources are the
 earlier run again that are still there.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import copy

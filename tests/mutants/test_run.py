@@ -1,7 +1,5 @@
 """The script that makes mutants: what it changes, where, and which tests it asks."""
 
-from __future__ import annotations
-
 import ast
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """MXNet's array files: every record version, against files that MXNet 1.9.1 wrote; what is refused, and how."""
 
-from __future__ import annotations
-
 import contextlib
 import struct
 import zipfile

@@ -1,7 +1,5 @@
 """Checkpoints and old symbol files: against what MXNet 1.9.1 wrote and loaded."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which files of a model are meant, and what an error says when there are none: what is there instead."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The table of array files: a new kind of file is one row, and every loader and writer knows it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Iterator

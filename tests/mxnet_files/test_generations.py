@@ -1,7 +1,5 @@
 """Symbol files of every MXNet generation: upgraded, rule by rule, into what MXNet 1.9.1 makes of them, to the byte."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

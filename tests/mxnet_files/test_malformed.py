@@ -1,7 +1,5 @@
 """Hostile symbol files, each kind by name: what is refused, in which words, and that nothing is allocated before."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 import warnings

@@ -1,7 +1,5 @@
 """Hostile array files, each kind by name: `.params`, `.npy`, and zip files of them."""
 
-from __future__ import annotations
-
 import io
 import json
 import struct

@@ -3,8 +3,6 @@
 What they say is refused, or computed, in bounded time; no error but the library's own comes out.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import time

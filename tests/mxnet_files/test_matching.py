@@ -1,7 +1,5 @@
 """Arrays of any naming matched to a symbol: MXNet's own files of Gluon blocks, and what is reported otherwise."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Small networks of every kind, as MXNet 1.9.1 saved them: files byte for byte, and what they compute."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

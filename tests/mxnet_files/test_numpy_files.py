@@ -1,7 +1,5 @@
 """Files that MXNet 1.9.1 exported under `npx.set_np()`: they load, infer, run, train and are saved byte for byte."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

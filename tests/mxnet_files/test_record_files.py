@@ -1,7 +1,5 @@
 """Record files: what MXNet wrote is read, what we write has its bytes, and what is damaged is told."""
 
-from __future__ import annotations
-
 import math
 import os
 import pickle

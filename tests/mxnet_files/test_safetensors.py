@@ -1,7 +1,5 @@
 """safetensors files: what goes in comes out, mapped, with states told from arguments."""
 
-from __future__ import annotations
-
 import json
 import struct
 import subprocess

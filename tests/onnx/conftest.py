@@ -1,7 +1,5 @@
 """What every test of ONNX begins with and leaves behind."""
 
-from __future__ import annotations
-
 import pytest
 
 from symjax_nnvm.onnx.imports import import_registry as forms

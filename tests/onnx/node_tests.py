@@ -8,8 +8,6 @@ A test is run as it stands. Where its node needs constants (axes, sizes, weights
 is run again with all inputs but the first as constants, as exporters write them.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import warnings

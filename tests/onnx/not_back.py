@@ -3,8 +3,6 @@
 `test_from_onnx_cases.py` holds the list to it: what does come back may not stand here.
 """
 
-from __future__ import annotations
-
 _EMPTY = "MXNet has no empty arrays"
 _PARTS = "its parts"  # of which some are empty
 _ALONG = "MXNet 1.9.1 cannot scatter along an axis"

@@ -1,8 +1,6 @@
 """What is written into an ONNX file and onnxruntime 1.32 does not run on a CPU, each with its reason; and what has no
 form with some parameters. `test_cases.py` holds the lists to it: what does run, or is written, may not stand here."""
 
-from __future__ import annotations
-
 import platform
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A model in onnxruntime, and a case of the table as such a model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

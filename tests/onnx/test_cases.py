@@ -1,8 +1,6 @@
 """Every operator case of the one table as an ONNX model in onnxruntime: MXNet 1.9.1's results, or where it has none our
 own."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from onnxruntime.capi import onnxruntime_pybind11_state as states  # pyright: ignore[reportAttributeAccessIssue]

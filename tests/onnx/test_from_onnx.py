@@ -1,7 +1,5 @@
 """`from_onnx`: the golden networks come back, models that others write are read, and the result can be trained."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

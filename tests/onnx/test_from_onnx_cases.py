@@ -3,8 +3,6 @@
 Both models run in onnxruntime, which costs no compilation; that the first has MXNet's results `test_cases.py` says.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 import symjax_nnvm as nn

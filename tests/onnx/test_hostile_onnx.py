@@ -1,7 +1,5 @@
 """ONNX files from a stranger: whatever is wrong with them, there is one of our errors, and little memory is taken."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 from typing import Any

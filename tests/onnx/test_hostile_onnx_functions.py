@@ -1,7 +1,5 @@
 """Local functions of an ONNX model are put in the places of their calls, and only where that is no bomb."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from pathlib import Path

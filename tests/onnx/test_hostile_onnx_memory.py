@@ -1,7 +1,5 @@
 """ONNX files of a few hundred bytes that ask for gigabytes or for hours: what they ask for is bounded."""
 
-from __future__ import annotations
-
 import ast
 import time
 from collections import Counter

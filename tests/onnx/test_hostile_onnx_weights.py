@@ -1,7 +1,5 @@
 """Every tensor of an ONNX file is found by one walk, wherever it is, and read from the model's folder alone."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

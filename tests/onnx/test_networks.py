@@ -1,7 +1,5 @@
 """The golden networks as ONNX models in onnxruntime: MXNet 1.9.1's outputs, of any batch, folded, in half precision."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

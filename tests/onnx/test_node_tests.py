@@ -1,7 +1,5 @@
 """ONNX' own tests of its operators: what is read agrees, and what is not read is listed with a reason."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

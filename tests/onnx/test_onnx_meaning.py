@@ -1,7 +1,5 @@
 """What ONNX says of results: shapes without axes, truth values, places in int64; and operators where MXNet's differ."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Files of old opsets, whose operators have other attributes and inputs, compute what onnxruntime computes of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """8-bit networks in onnxruntime: what its quantiser writes is read, and it runs what is written here with integers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`to_onnx`: what becomes of names, dimensions and dtypes, and what is told where a network cannot be written."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Python's operators and the functions of symbols and numbers: which node, which automatic name, which value."""
 
-from __future__ import annotations
-
 import operator
 
 import numpy as np

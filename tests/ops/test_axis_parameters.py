@@ -1,7 +1,5 @@
 """Parameters that name axes are bounded by the largest rank, in every operator."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

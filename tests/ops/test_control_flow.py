@@ -1,7 +1,5 @@
 """Control flow beyond the table: what is built, random numbers, structure of the executable, errors."""
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Operators that users register under an op_type, and graphs with `Custom` nodes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax.numpy as jnp

@@ -1,7 +1,5 @@
 """Types of `Custom` under which files of MXNet's NumPy dialect have functions that MXNet computes in Python."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

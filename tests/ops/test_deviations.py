@@ -1,7 +1,5 @@
 """Where MXNet 1.9.1 is wrong, undefined or refuses, and this library is not: one test each, and what `check` says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

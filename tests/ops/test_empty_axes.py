@@ -1,7 +1,5 @@
 """Every operator on arrays with an empty axis: a result, or one of our errors."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Iterator

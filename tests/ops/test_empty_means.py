@@ -1,7 +1,5 @@
 """Means of no integers."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support import warm

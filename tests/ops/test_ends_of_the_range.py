@@ -1,7 +1,5 @@
 """Every operator that adds up, near both ends of its dtype's range: values and gradients as in float64."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator

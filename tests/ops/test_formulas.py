@@ -1,8 +1,6 @@
 """The formulas of `symjax_nnvm.ops.formulas`: every operator has one or a reason, and those that are expressions of one
 element are what the operator computes."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator

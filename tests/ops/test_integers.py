@@ -1,7 +1,5 @@
 """Operators of floating-point data refuse integers, in words that name the operator and the node."""
 
-from __future__ import annotations
-
 import pytest
 
 from symjax_nnvm.errors import InferenceError

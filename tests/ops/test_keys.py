@@ -1,7 +1,5 @@
 """Keys of operators in symbol files against those that MXNet 1.9.1's parsers take (tests/goldens/keys.json)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

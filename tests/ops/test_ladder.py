@@ -6,8 +6,6 @@ XLA computes the same. With `--whole-ladder` all cases climb, and are compiled. 
 `--rung NAME`.
 """
 
-from __future__ import annotations
-
 import importlib
 from math import prod
 from typing import Any

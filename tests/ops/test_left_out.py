@@ -1,7 +1,5 @@
 """Operators of MXNet's that are not here: naming one says why."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Adjoints that one declaration derives (`ir/rules/linear.py`): <A(dY), G> = <dY, f(G)>, in float64, for each."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

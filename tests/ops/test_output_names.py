@@ -1,7 +1,5 @@
 """Names of outputs of operators whose parameters say how many there are, at one: MXNet 1.9.1's `list_outputs`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

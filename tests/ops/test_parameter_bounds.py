@@ -1,7 +1,5 @@
 """No parameter decides alone how much building a node, or its gradient, takes: what counts is bounded."""
 
-from __future__ import annotations
-
 import signal
 import typing
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What MXNet infers of partly known inputs, over all cases of the table, is inferred here as well."""
 
-from __future__ import annotations
-
 import pytest
 
 from symjax_nnvm import symbol as sym

@@ -7,8 +7,6 @@ lowering rule meets while JAX traces it counts as a defect.
 # Some calls are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false
 
-from __future__ import annotations
-
 import random
 import types
 import typing

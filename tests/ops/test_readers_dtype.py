@@ -1,7 +1,5 @@
 """Arrays made out of nothing, where no dtype was chosen, have the dtype that the operators reading them need."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

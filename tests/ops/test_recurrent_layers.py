@@ -1,7 +1,5 @@
 """Gluon's recurrent layers with open input size: shapes and values as MXNet 1.9.1's (tests/goldens/recurrent)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ Whatever a file says comes to these functions, so nothing else may come out of t
 axes, no endless loop for a number of 2⁶³. The parameters are those of the fuzz grammar.
 """
 
-from __future__ import annotations
-
 import contextlib
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Names, inputs and parameters of every operator against those of MXNet 1.9.1 (tests/goldens/schemas.json)."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

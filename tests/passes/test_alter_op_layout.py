@@ -1,7 +1,5 @@
 """AlterOpLayout: which convolutions get channels last, and where a transposition stands."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

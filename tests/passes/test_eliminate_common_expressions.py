@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from symjax_nnvm import Graph, apply_pass

@@ -1,7 +1,5 @@
 """MXGradient: every option, on toy operators whose gradient rules are visible in the test."""
 
-from __future__ import annotations
-
 import pytest
 
 from symjax_nnvm import symbol as sym

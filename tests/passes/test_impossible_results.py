@@ -3,8 +3,6 @@
 What only a reader guesses of an output is dropped (`test_infer_heads.py`); what is known of it, is not.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from symjax_nnvm import symbol as sym

@@ -1,7 +1,5 @@
 """InferShape, InferType and their MXNet variants: what is inferred, in which direction, and how conflicts read."""
 
-from __future__ import annotations
-
 import pytest
 
 from symjax_nnvm import graph as graph_api

@@ -1,7 +1,5 @@
 """What is inferred where an operator stands between a variable and a loss head: what MXNet infers, and no error."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Storage types of operators' results are MXNet 1.9.1's."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Mirror plans: which nodes each rule chooses, and what the gradient graph reads of their copies."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

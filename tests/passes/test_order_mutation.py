@@ -1,7 +1,5 @@
 """OrderMutation: reads and writes of variables become control dependencies."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

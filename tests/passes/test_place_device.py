@@ -1,7 +1,5 @@
 """PlaceDevice: groups, spreading, copy nodes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`__sharding__` and PlaceSharding: what the attribute may say, where constraints go, what errors name."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

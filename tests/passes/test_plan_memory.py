@@ -1,7 +1,5 @@
 """PlanMemory: sharing, in-place operators, codes, errors, and safety on random graphs."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

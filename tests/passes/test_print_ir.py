@@ -1,7 +1,5 @@
 """PrintGraphIR: the text, and the attributes joined to it."""
 
-from __future__ import annotations
-
 import pytest
 
 from symjax_nnvm import graph as graph_api

@@ -1,7 +1,5 @@
 """Synthetic data in place of what the book downloads: tiny, by seed, of the names and forms that its cells read."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tarfile

@@ -15,8 +15,6 @@ Pages whose numbers are not MXNet's:
   (0.101, 0.100) train a ResNet. multiple-gpus-concise had MXNet's numbers in that later run.
 """
 
-from __future__ import annotations
-
 import sys
 
 from tests.peers.book_data import make_files

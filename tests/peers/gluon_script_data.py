@@ -1,7 +1,5 @@
 """Synthetic data for the scripts of example/gluon, and small modules in place of packages that they import."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path

@@ -6,8 +6,6 @@ are not expected to pass, each with a reason; a test that fails and is not there
 that is there and passes.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A plugin of pytest under which MXNet's own tests run on `lowering.mx`: `python -m tests.peers.mxnet` starts it."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import os

@@ -4,8 +4,6 @@ CHECKOUT is a working tree of dmlc/nnvm, branch mxnet; nothing of it is kept her
 not expected to pass, each with a reason.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

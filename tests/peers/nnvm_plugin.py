@@ -4,8 +4,6 @@ The operators of NNVM's example (`example/src/operator.cc`) are registered by th
 a prefix; `nnvm.symbol` has functions of their NNVM names.
 """
 
-from __future__ import annotations
-
 import sys
 import types
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """A plugin of pytest that ends each test in time, and writes a line for each: for the tests of other projects."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

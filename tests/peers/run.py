@@ -1,7 +1,5 @@
 """Run the tests of another project on ours, file by file, and hold the results against a list."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

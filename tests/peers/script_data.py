@@ -1,7 +1,5 @@
 """Synthetic data in the places where MXNet's scripts look for what they would download: the same in every run."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import pickle

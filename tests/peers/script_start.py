@@ -6,8 +6,6 @@ that Python or a package no longer has; "numpy", for a page of the NumPy dialect
 first values differ by a millionth. MXNet 1.9.1 runs this file, too: it imports nothing of the project.
 """
 
-from __future__ import annotations
-
 import collections.abc
 import importlib
 import os

@@ -7,8 +7,6 @@ process and in a folder of its own, with data that `script_data.py` makes in pla
 listed as failing and passes. `--mxnet PYTHON` runs the live MXNet of another interpreter beside it.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """What `d2l.py` adds to tutorials: cells for one of several libraries, data, draws, loaders."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

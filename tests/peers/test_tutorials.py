@@ -1,7 +1,5 @@
 """How `tutorials.py` reads pages and compares what they print."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

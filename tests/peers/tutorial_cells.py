@@ -5,8 +5,6 @@ pages would download. SECONDS of processor time are given to all cells together.
 first values are (`script_start.py`). MXNet 1.9.1 runs this file, too: it imports nothing of the project but that.
 """
 
-from __future__ import annotations
-
 import ast
 import code
 import glob

@@ -7,8 +7,6 @@ the CPU; what follows a cell that fails is run. The table compares the processor
 without the import of either library, and nothing is kept from one page for the next (`--no-cache`).
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import json

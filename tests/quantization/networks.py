@@ -3,8 +3,6 @@
 `symbols` is `mx.sym` or `symjax_nnvm.symbol`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Models of 8-bit integers: MXNet's graphs, ranges and integers; and what cannot be quantised."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import cache

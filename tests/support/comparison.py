@@ -1,7 +1,5 @@
 """The one comparison helper that every operator test uses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What JAX traces and XLA compiles while a test runs."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 """Conditions on configuration in the source (devices, platforms, JAX's options, the environment), and which of their
 two outcomes tests see: `python -m pytest -p tests.support.configuration …` writes them to the file `OUTCOMES` names."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import importlib.machinery

@@ -1,7 +1,5 @@
 """Small operators for the tests of the core, registered once under names that no file uses."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from dataclasses import dataclass

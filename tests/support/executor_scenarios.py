@@ -3,8 +3,6 @@
 Read by the tests, and by `goldens/executor/make.py` in an environment that has MXNet and not JAX: plain NumPy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

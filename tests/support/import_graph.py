@@ -1,7 +1,5 @@
 """The import graph of the two packages, read from their source: who names whom, where, and whether for types alone."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

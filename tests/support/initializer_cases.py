@@ -1,7 +1,5 @@
 """Initialisers and parameters that MXNet 1.9.1 and we give values to; `goldens/initializer.py` asks MXNet."""
 
-from __future__ import annotations
-
 from typing import Any
 
 Shape = tuple[int, ...]

@@ -4,8 +4,6 @@ A process saves two contents by turns under one name until it is killed with SIG
 then must be readable, and one of the two contents to the last number.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

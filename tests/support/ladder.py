@@ -1,7 +1,5 @@
 """What the rungs of the ladder share: a case as a symbol with named inputs, and its goldens."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

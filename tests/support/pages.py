@@ -1,7 +1,5 @@
 """The pages for people, and the code that stands in them."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from dataclasses import dataclass

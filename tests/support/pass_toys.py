@@ -1,7 +1,5 @@
 """Small operators for the tests of passes, registered once under names that no file uses."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry

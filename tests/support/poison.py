@@ -1,7 +1,5 @@
 """JAX without its autodiff, for tests that prove that a gradient of ours does not call it."""
 
-from __future__ import annotations
-
 from typing import NoReturn
 
 import jax

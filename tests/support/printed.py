@@ -1,7 +1,5 @@
 """One warm child process that has JAX and can import neither package: it runs modules that were printed."""
 
-from __future__ import annotations
-
 import ast
 import os
 import pickle

@@ -1,7 +1,5 @@
 """What a refusal must say."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """A function that JAX traces once, to be evaluated by NumPy or compiled."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any

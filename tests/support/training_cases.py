@@ -4,8 +4,6 @@ Everything comes from seeded `numpy.random.RandomState`s, whose numbers no versi
 with MXNet's `mx.sym` and with ours, so this module imports neither.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial

@@ -5,8 +5,6 @@ A rung is a function that fails where something does not hold. `tests/ops/test_l
 in each test; files of tests add theirs with `rung` and `operator_rung`.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass

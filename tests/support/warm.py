@@ -1,7 +1,5 @@
 """Child processes that need not import: each is forked from a process that has imported `lowering.mx`."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

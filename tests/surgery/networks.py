@@ -1,7 +1,5 @@
 """Small networks that surgery is tried on, and how their values are compared."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

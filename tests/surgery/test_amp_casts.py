@@ -1,7 +1,5 @@
 """Casts of AMP are taken out as MXNet 1.9.1 takes them out: of inputs, in chains, by the number of the output."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Another batch size where one is written into the graph."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Networks of 8-bit integers as the networks of floats that they were made from."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

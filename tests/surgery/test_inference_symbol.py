@@ -1,7 +1,5 @@
 """Training heads stripped: the same values without labels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Known answers of the real system, on the real operators: structures that NNVM and MXNet 1.9.1 were seen to build."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Names by rank: what a parameter draws by does not depend on how many networks the process made before."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Compose: filling an operator's inputs, and replacing variables in a symbol."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

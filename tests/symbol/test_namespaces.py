@@ -1,7 +1,5 @@
 """`sym.contrib`, `sym.linalg`, `sym.random`: operators under MXNet's names, and functions that choose among them."""
 
-from __future__ import annotations
-
 import inspect
 
 import jax

@@ -1,7 +1,5 @@
 """Python's operators on symbols: which operator, which scalar, which automatic name."""
 
-from __future__ import annotations
-
 import operator
 from typing import Any
 

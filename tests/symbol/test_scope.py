@@ -1,7 +1,5 @@
 """NameManager, Prefix, AttrScope: what a `with` block adds to the symbols made inside it."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

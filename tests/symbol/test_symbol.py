@@ -1,7 +1,5 @@
 """Symbol: construction, listing, attributes, printing, the container protocol."""
 
-from __future__ import annotations
-
 import copy
 import operator
 from typing import Any

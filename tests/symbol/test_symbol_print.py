@@ -1,7 +1,5 @@
 """`debug_str`: NNVM's `Symbol::Print`, to the letter."""
 
-from __future__ import annotations
-
 from symjax_nnvm.symbol.variable import Group
 from tests.support.core_toys import PREFIX, call, functor, var
 

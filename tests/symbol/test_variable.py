@@ -1,7 +1,5 @@
 """Variable: what is declared and how it is stored; hidden keys and their two spellings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

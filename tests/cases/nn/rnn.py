@@ -1,7 +1,5 @@
 """Cases of RNN: cells, layers, directions, projections, lengths, clipping, dropout."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.cases import Case, T

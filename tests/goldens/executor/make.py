@@ -5,8 +5,6 @@ Run by hand, in an environment with mxnet==1.9.1 and numpy==1.23.5, from the pro
     mxnet-env/bin/python -m tests.goldens.executor.make
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

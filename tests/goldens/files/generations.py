@@ -3,8 +3,6 @@
 `make.py` writes each document and what MXNet 1.9.1 makes of it; the tests hold ours against that. Only data: no import.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 Node = dict[str, Any]

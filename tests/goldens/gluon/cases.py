@@ -1,7 +1,5 @@
 """Layers, losses, networks and trainings of Gluon as functions of `mx`: MXNet and this library run the same lines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -8,8 +8,6 @@ Run by hand, in the environment of `tests/goldens/make.py`, from the project's r
 it exported.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -3,8 +3,6 @@
 mxnet-env/bin/python -m tests.goldens.gluon_layers.make
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

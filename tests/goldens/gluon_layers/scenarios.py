@@ -1,7 +1,5 @@
 """What is built of `mx.gluon`'s zoo, cells, layers and transforms, in MXNet and here: networks as text, and numbers."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -3,8 +3,6 @@
 mxnet-env/bin/python -m tests.goldens.image.make
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

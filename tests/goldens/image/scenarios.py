@@ -3,8 +3,6 @@
 `arrays(mx)` and `texts(mx)` run with either namespace. Python's and NumPy's generators are seeded before each scenario.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import tempfile

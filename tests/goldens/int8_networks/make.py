@@ -8,8 +8,6 @@ Each network's file has `symbol`, the JSON text as bytes; `arg:…` and `aux:…
 the first images; and `top1` of all of them.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -7,8 +7,6 @@ Run by hand, in the environment of `tests/goldens/make.py`, from the project's r
 A new golden is a document of that name, with whatever spaces; what is left is MXNet's text.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Gluon blocks, whose parameters have structural names in one file and a symbol's names in the other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -8,8 +8,6 @@ again by the other. Model zoo: each Gluon model's `save_parameters` file, matche
 byte for byte; the exit code is 1 when something differs.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -7,8 +7,6 @@ inference (`out|0`), and where a gradient is taken the head gradients (`head|0`)
 gradients (`grad|conv_weight`) and states after it (`aux|bn_moving_mean`).
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import zlib

@@ -3,8 +3,6 @@
 Each function returns a symbol and the values of its inputs. The symbols are MXNet 1.9.1's, so this module needs it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

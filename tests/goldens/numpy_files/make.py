@@ -9,8 +9,6 @@ For each network there are `NAME-symbol.json` and `NAME-0000.params` as `HybridB
 training, `{name}|grad|{parameter}`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -4,8 +4,6 @@ environment.
 mxnet-env/bin/python -m tests.goldens.records.make
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os

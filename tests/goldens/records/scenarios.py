@@ -1,7 +1,5 @@
 """What the record files' goldens hold, read by who makes them in MXNet and by the tests."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 

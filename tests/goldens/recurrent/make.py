@@ -8,8 +8,6 @@ For each layer: its symbol file, and arrays `{layer}|shape|{argument}`, `{layer}
 `values.npz`. The layer with a projection, which MXNet runs on GPUs only, has shapes alone.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -9,8 +9,6 @@ output in training, gradients, and parameters after one step of SGD. The arrays 
 csr, tables as row_sparse.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

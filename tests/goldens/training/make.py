@@ -9,8 +9,6 @@ MXNet's own sensitivity: how far each parameter ends (`drift:{name}`, norm of th
 when every first weight is moved by one unit in its last place, up or down, whichever is farther.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

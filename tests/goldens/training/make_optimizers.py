@@ -6,8 +6,6 @@ give the cases.
 The first two hold for each case the parameters after each step, flat and one after the other: (steps, elements).
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A case of the table, exported with sizes of its first input left open, beside the same case at fixed sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a call does in Python besides the compiled program: as much for a large network as for a small one."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

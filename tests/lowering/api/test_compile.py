@@ -1,7 +1,5 @@
 """`compile`: the jitted function and what it shows of the executable."""
 
-from __future__ import annotations
-
 import importlib
 from types import SimpleNamespace
 

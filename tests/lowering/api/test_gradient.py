@@ -1,7 +1,5 @@
 """`grad_fn` and `differentiable`: head gradients, choice of arguments, states, and JAX transformations around them."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """Sizes that are left open: what is exported so agrees with the network at any size, or an error says why it cannot."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """An option has one name and one meaning at every function that takes it; former names are told by an error."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """JAX's derivative of MXGradient's gradient functions, where a gradient reads statistics that depend on data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import jax

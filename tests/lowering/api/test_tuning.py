@@ -1,7 +1,5 @@
 """`tune`: the user's own table, of a network's own convolutions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Gradients with respect to what the outputs do not depend on: an error that names the way out, or zeros."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

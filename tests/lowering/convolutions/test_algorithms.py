@@ -1,7 +1,5 @@
 """The choice of a convolution's algorithm: by the nearest that was measured, the user's own table first."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The three backends of a CPU, each by its word in the environment: the same numbers, and each makes its own calls."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every algorithm of a convolution, in every direction, against XLA's convolution and its derivatives in float64."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, get_args
 

@@ -1,7 +1,5 @@
 """oneDNN's convolutions: what XLA calls for us equals what XLA computes, and what does not is not used."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

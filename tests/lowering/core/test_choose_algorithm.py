@@ -1,7 +1,5 @@
 """ChooseAlgorithm: the plan says what computes each convolution, and that is what computes it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What a start does not wait for."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

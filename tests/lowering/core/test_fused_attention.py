@@ -3,8 +3,6 @@
 No GPU is needed: the fused operator is computed on the CPU, and what is lowered for CUDA is read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

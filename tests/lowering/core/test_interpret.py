@@ -1,7 +1,5 @@
 """The interpreter: slots, versions of states, control dependencies, keys, and errors that name the node."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

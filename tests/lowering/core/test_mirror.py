@@ -1,7 +1,5 @@
 """Mirroring: gradients are those without it, states are written once, and XLA's memory analysis shows what is saved."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Making arrays compiles nothing: a program for every new shape would stay in JAX's caches for good."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The pipeline: one list of stages that every door goes through, each graph made, indexed and inferred once."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Python that a compiled program calls: what it may compute with, and whose threads compute it."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Programs that have Python in them: which of their values are computed, and how often they are compiled."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import jax

@@ -1,7 +1,5 @@
 """SimplifyInference, FoldScaleAxis and PrecomputePrune: what they make of graphs, and that these compute the same."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any

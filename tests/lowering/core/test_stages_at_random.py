@@ -1,7 +1,5 @@
 """Networks drawn at random, of all that the stages for inference touch: with and without them the same to 1e-12."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The stages of the pipeline inside loops and branches: what they make of bodies, and that these compute the same."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

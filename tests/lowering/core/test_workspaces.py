@@ -1,7 +1,5 @@
 """What lowering rules make on their way: within what `FWorkspace` says, and never more than an array may be."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import sys

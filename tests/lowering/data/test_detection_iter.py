@@ -1,7 +1,5 @@
 """Batches of images with boxes are MXNet's; random steps keep boxes on their objects; wrong labels are named."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

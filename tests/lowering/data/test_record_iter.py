@@ -1,7 +1,5 @@
 """Batches from record files and text are MXNet's; epochs depend on the seed and the epoch; Grain reads record files."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -1,7 +1,5 @@
 # Some calls are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOptionalSubscript=false
-from __future__ import annotations
-
 from typing import Any
 
 import jax

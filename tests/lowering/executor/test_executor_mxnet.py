@@ -1,7 +1,5 @@
 """The executor against MXNet 1.9.1's: values after every call, and printed graphs."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,8 +1,6 @@
 """group2ctx: each `ctx_group` of a graph runs on its own device; nothing else changes but roundings, as XLA fuses
 operators within a device alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

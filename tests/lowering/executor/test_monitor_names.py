@@ -1,7 +1,5 @@
 """What a monitor calls inputs and outputs: as MXNet 1.9.1's does (tests/goldens/monitor.json)."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

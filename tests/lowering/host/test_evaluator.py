@@ -1,7 +1,5 @@
 """NumPy's answers where they differ from XLA's by themselves; the ladder has every operator."""
 
-from __future__ import annotations
-
 import functools
 import math
 import operator

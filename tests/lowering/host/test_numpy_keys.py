@@ -1,7 +1,5 @@
 """Keys that NumPy makes are those that JAX makes."""
 
-from __future__ import annotations
-
 import zlib
 
 import jax

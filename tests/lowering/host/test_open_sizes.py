@@ -1,7 +1,5 @@
 """Programs that are traced once for sizes that change, and sizes for which they are not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

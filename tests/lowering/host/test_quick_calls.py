@@ -1,7 +1,5 @@
 """By how much a quickly compiled program is slower, by an estimate of its work."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """When a program is evaluated, and when it is compiled."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

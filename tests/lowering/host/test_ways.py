@@ -1,7 +1,5 @@
 """Networks by three ways: evaluated, compiled quickly, compiled fully."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from pathlib import Path

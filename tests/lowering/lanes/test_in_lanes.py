@@ -3,8 +3,6 @@
 # Some calls are wrong on purpose.
 # pyright: reportArgumentType=false
 
-from __future__ import annotations
-
 import gc
 import signal
 import threading

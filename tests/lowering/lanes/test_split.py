@@ -1,7 +1,5 @@
 """A program computed by lanes is the program: each has its samples, and sums over samples are added up."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Each common mistake at each door where a user gives arrays: the message names what he typed and what to type next."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from types import SimpleNamespace

@@ -3,8 +3,6 @@
 # The calls are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false, reportAttributeAccessIssue=false, reportIndexIssue=false
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable

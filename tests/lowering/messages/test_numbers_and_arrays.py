@@ -1,8 +1,6 @@
 """NumPy's scalars, arrays of every kind and dtypes of every spelling are taken at every public door, and what is no
 array of numbers is refused by the library's own error, which names the input."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial

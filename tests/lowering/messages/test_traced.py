@@ -1,7 +1,5 @@
 """What holds arrays of its own cannot be called with arrays that JAX traces."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 """A network with an operator in Python that computes by `mx.nd`, run without waiting for results: by one module or
 several, watched or not, by a predictor, or under a `jax.jit` of the caller's own, from one thread or sixteen."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

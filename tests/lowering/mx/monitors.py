@@ -1,7 +1,5 @@
 """What monitors of modules see, in MXNet and here: `MONITORS`, name → (network, shape of its data, options)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -3,8 +3,6 @@
 Run by test_two_devices.py; prints a JSON object of what each call said: the error, or the numbers and where they are.
 """
 
-from __future__ import annotations
-
 import json
 import warnings
 from typing import Any

@@ -3,8 +3,6 @@
 `tests/goldens/namespace.py` runs them in MXNet 1.9.1; `test_scenarios.py` runs them here.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

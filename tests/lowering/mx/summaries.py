@@ -1,7 +1,5 @@
 """Tables of networks that MXNet and ours print: `TABLES`, name → (network, arguments of print_summary)."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 from typing import Any

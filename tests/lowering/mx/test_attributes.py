@@ -4,8 +4,6 @@
 # pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportOptionalMemberAccess=false
 # pyright: reportOptionalSubscript=false
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

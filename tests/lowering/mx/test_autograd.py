@@ -1,7 +1,5 @@
 """`mx.autograd`: MXGradient through what was called."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from typing import Any

@@ -1,7 +1,5 @@
 """`mx.base`, `mx.error`, `mx.libinfo`, `mx.attribute`: names that scripts import beside arrays and symbols."""
 
-from __future__ import annotations
-
 import array
 import ctypes
 import pickle

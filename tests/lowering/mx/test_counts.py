@@ -1,7 +1,5 @@
 """Every size, count and step that must be positive is checked where it comes in, at every door."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What MXNet's example scripts do, in small: the ways of calling that stopped them here, or that ended otherwise."""
 
-from __future__ import annotations
-
 import logging
 import struct
 import warnings

@@ -3,8 +3,6 @@
 # Every batch has labels here.
 # pyright: reportOptionalSubscript=false
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Names of MXNet's that few scripts ask for: of sparse arrays, of devices, of tests, and the older imdecode."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`mx.image`: what MXNet makes of the same images with the same seeds, without OpenCV, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`mx.kv`: stores of arrays, and classes of one's own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`mx.optimizer.LBSGD`: ten updates by each of its strategies are MXNet's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

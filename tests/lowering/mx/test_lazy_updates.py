@@ -1,7 +1,5 @@
 """Lazy optimisers update the rows of a row_sparse gradient, whoever hands it to them; numbers of MXNet 1.9.1."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What libraries read of MXNet beside its public names: GluonCV, GluonNLP and GluonTS derive from its classes."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from typing import Any

@@ -1,7 +1,5 @@
 """`mx.lr_scheduler`: rates that count on, attributes that may be written, what is logged, and copies."""
 
-from __future__ import annotations
-
 import copy
 import logging
 import pickle

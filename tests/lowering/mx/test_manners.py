@@ -1,7 +1,5 @@
 """MXNet's manners: types of attributes, classes of errors, arguments that scripts give."""
 
-from __future__ import annotations
-
 import json
 import math
 import pickle

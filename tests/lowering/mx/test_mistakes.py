@@ -1,7 +1,5 @@
 """Mistakes that MXNet 1.9.1 refuses are refused, in errors of the library; and those that are taken, on purpose."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """`mx.io.MNISTIter`: MNIST's files, as they are and packed, and what is told of damaged ones."""
 
-from __future__ import annotations
-
 import gzip
 import logging
 import struct

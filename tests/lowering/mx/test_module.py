@@ -3,8 +3,6 @@
 # Some calls are wrong on purpose; optimisers are made from a table.
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false
 
-from __future__ import annotations
-
 import gc
 import logging
 from collections.abc import Callable

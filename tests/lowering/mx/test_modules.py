@@ -1,7 +1,5 @@
 """`mx.mod.SequentialModule`, `PythonModule`, `PythonLossModule`, and BucketingModule's files."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """`mx.mon.Monitor` of modules tells the arrays that MXNet's tells, under its names and in its order."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

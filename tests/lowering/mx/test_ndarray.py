@@ -1,7 +1,5 @@
 """`mx.nd`: arrays with MXNet's manners. What is expected here was asked of MXNet 1.9.1."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 from pathlib import Path

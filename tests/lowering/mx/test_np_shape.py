@@ -1,7 +1,5 @@
 """`mx.np_shape`: sizes and ranks of 0 are known ones, -1 and None unknown. The numbers are MXNet 1.9.1's."""
 
-from __future__ import annotations
-
 import json
 import struct
 import threading

@@ -1,7 +1,5 @@
 """`mx.onnx.export_model`: MXNet's signature over `to_onnx`; the files compute what the network computes."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`mx.operator`: operators in Python, between compiled programs and within them."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """`mx.optimizer`: arguments by position, attributes that may be written, copies, and the states of an updater."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from typing import Any

@@ -1,7 +1,5 @@
 """What is no path (None, a number, a list, bytes) is refused at every door, by the name of its argument there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 # The classes are found by their names.
 # pyright: reportAttributeAccessIssue=false, reportCallIssue=false
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`mx.profiler`: what ran while it was on is in the file and in the table."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

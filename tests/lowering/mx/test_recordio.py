@@ -1,7 +1,5 @@
 """`mx.recordio`: MXNet's files both ways, by order and by key, in other processes, and what it refuses."""
 
-from __future__ import annotations
-
 import os
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`mx.registry`, `mx.log`, `mx.util`, `mx.engine`, `mx.runtime`."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Metrics, iterators, schedules, optimisers and recurrent cells do what they do in MXNet 1.9.1."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """MXNet's scripts with one line changed: the numbers after 20 steps are those of MXNet 1.9.1."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Memory that executors share: an array under several names, in several executors, and views of it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lowering import mx

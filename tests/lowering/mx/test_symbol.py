@@ -1,7 +1,5 @@
 """`mx.sym`, the executor over NDArrays, initialisers, names, and what `mx` says of what it has not."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

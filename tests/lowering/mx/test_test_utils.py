@@ -1,7 +1,5 @@
 """`mx.test_utils`: what is right passes, what is wrong fails."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

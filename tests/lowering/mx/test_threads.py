@@ -1,7 +1,5 @@
 """Arrays that several threads write: what reads an array to write it anew loses nothing that others wrote."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

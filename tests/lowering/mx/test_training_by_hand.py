@@ -1,7 +1,5 @@
 """Training loops that are written by hand over several devices, with what MXNet's own modules are made of."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Arrays of two devices do not meet in a computation: MXNet's errors name both contexts. What copies may cross."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Optimisers write what they keep in place, unless a caller holds it."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

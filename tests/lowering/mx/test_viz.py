@@ -1,7 +1,5 @@
 """`mx.viz`: tables of networks are MXNet's."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a child process says of native code: what hangs, ends it or is wrong there is never called here."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

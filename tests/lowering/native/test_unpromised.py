@@ -1,7 +1,5 @@
 """Each name that JAX does not promise is taken away, in a process of its own: the numbers stay what they are."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """MXNet's optimisers, multipliers and schedules: numbers of MXNet 1.9.1, and what they refuse."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

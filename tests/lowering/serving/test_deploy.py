@@ -1,7 +1,5 @@
 """`export_program`: a program that runs with JAX alone, with sizes left open, and equals the network."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`Predictor(backend="onnxruntime")`: XLA's outputs by another runtime, or an error."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

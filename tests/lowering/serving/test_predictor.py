@@ -1,7 +1,5 @@
 """`Predictor`: a network with its parameters, folded and kept, as a function of its data."""
 
-from __future__ import annotations
-
 import gc
 import subprocess
 import sys

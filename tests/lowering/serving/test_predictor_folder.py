@@ -1,7 +1,5 @@
 """A predictor's folder: all of the old or all of the new, and nothing of a stranger's is run."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json

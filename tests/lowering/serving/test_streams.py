@@ -1,7 +1,5 @@
 """Parts of a batch side by side, each on a core: where that is done, and that it gives the same."""
 
-from __future__ import annotations
-
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor

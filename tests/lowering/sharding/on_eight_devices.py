@@ -3,8 +3,6 @@
 Numbers are float64, so that equal means 1e-12: what devices add up in another order differs by rounding alone.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache

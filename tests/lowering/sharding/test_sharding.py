@@ -1,7 +1,5 @@
 """Graphs over a mesh of devices: every check of `on_eight_devices.py`, and what two processes predict."""
 
-from __future__ import annotations
-
 import re
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """A child process for printed modules, one for all tests of this folder in a worker."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

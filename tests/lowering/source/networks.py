@@ -1,7 +1,5 @@
 """Networks that are printed: `python -m tests.lowering.source.networks FOLDER` writes them, for a type checker."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -8,8 +8,6 @@ compiles. The outputs are the same primitives; the gradients are not: those of t
 ours are the program of MXGradient.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """Long statements are broken into lines."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 

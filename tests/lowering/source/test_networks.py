@@ -1,7 +1,5 @@
 """Networks that are printed run where this library is not, and are the same functions."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

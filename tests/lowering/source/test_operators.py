@@ -1,7 +1,5 @@
 """Each operator's case, printed and run where this library is not, has the outputs and gradients that it has here."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Networks in MXNet's files, printed, run where this library is not, and are the same functions in each dtype."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

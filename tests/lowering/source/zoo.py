@@ -3,8 +3,6 @@
 The table has the largest difference of outputs, gradients and states in each dtype, as a part of the largest number.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import NamedTuple

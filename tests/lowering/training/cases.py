@@ -1,7 +1,5 @@
 """What MXNet's optimisers, schedulers and metrics are asked, and ours after them. Needs NumPy only."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

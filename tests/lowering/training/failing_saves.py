@@ -4,8 +4,6 @@
 `hold FOLDER`: a run that holds a folder until it is killed.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import resource

@@ -4,8 +4,6 @@ The run has all that must survive: momentum and variance of Adam, moving statist
 data, a learning rate schedule, metrics summed over an epoch.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

@@ -1,7 +1,5 @@
 """Small networks, in float64, and a batch for each: what is trained on a mesh and on one device."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

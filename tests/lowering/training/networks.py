@@ -1,7 +1,5 @@
 """Small networks and data that the training tests share."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import numpy as np

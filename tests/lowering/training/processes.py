@@ -5,8 +5,6 @@
 Each prints a line of JSON for each thing that it has found.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """A save that fails is one clear error, and the process goes on or ends; a directory belongs to one run at a time."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

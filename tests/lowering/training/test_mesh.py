@@ -1,7 +1,5 @@
 """Training on a mesh of eight devices: the numbers of one device, and a state that is where it was asked to be."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Metrics: MXNet's numbers, summed on the device."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What training tells: labels without a class, predictions that are not finite, statistics that stay, short texts."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from typing import Any

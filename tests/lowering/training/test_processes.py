@@ -1,7 +1,5 @@
 """Training by several processes over gloo: equal numbers, faults, and going on after them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """ReducePrecision: which nodes run in half precision, and that the graph stays what it was otherwise."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import jax

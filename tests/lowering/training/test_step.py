@@ -3,8 +3,6 @@
 # Some calls are wrong on purpose.
 # pyright: reportArgumentType=false, reportCallIssue=false
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import jax

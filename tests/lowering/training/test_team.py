@@ -1,7 +1,5 @@
 """What a process concludes from what others say, and how it waits for them; in one process, over a store of its own."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import nullcontext
 from pathlib import Path

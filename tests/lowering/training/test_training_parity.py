@@ -3,8 +3,6 @@
 `tests/support/training_cases.py` says what is trained, `tests/goldens/training/make.py` what MXNet made of it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,8 +1,6 @@
 """JAX's autodiff computes no gradient that a user receives: proved on the source, and by running networks with it
 poisoned. `tests/ops/test_ladder.py` does so with every case of the table."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

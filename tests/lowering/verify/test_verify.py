@@ -1,7 +1,5 @@
 """The witness itself: what it proves, what it catches, and how its report reads."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Kinks, deliberate gradients and wrong ones told apart, and the nodes named that make a gradient differ."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

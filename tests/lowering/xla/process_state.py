@@ -4,8 +4,6 @@ One line of JSON for each step: what it did, which parts of the process are diff
 memory, in MiB, before, with and after an array of 229 MiB that NumPy makes and frees.
 """
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import builtins

@@ -1,7 +1,5 @@
 """Freed memory stays with a process that asks for it, each time in a process of its own."""
 
-from __future__ import annotations
-
 import os
 import platform
 import textwrap

@@ -1,7 +1,5 @@
 """An interrupt does not come between a program that writes in the arrays it is given and what holds its results."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """What is compiled and kept for the next start."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which errors are of memory, and who tells them in the library's words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

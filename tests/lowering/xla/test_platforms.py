@@ -1,7 +1,5 @@
 """A program is made for the platform that it runs on: the one that is named, else the mesh's, else JAX's own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The process belongs to its owner: importing and using the library leaves it as it was."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """The memory of all programs is bounded: what was called longest ago is forgotten, and made anew."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from concurrent.futures import ThreadPoolExecutor

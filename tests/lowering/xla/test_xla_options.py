@@ -1,7 +1,5 @@
 """Compile options: given where a program is compiled by itself, and not given elsewhere."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """Functions of two arrays of one shape: ties, zeros, inference, the node of a product's gradient."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

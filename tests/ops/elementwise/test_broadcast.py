@@ -1,7 +1,5 @@
 """Functions of two broadcast arrays, and where: shapes in both directions, errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Which numbers are finite, and what stands for those that are not."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

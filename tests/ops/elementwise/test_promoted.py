@@ -1,7 +1,5 @@
 """Dtypes of two arrays in the NumPy dialect: what mixes as in MXNet 1.9.1, and what it refuses."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Image operators: what they refuse, the distributions of the random ones, and the gradient that MXNet has none of."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

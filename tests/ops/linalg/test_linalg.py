@@ -1,7 +1,5 @@
 """Linear algebra: what the case table cannot say: symmetric matrices, singular ones, inference backwards, refusals."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

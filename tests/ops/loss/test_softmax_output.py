@@ -1,7 +1,5 @@
 """SoftmaxOutput and softmax_cross_entropy: labels, quirks, refusals, and the code XLA makes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import jax

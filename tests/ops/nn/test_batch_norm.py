@@ -1,7 +1,5 @@
 """BatchNorm: inference, what variables start as, moving statistics, refusals, and numbers that are easy to lose."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

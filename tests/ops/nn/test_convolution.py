@@ -1,7 +1,5 @@
 """Convolution: inference backwards, refusals, layouts that agree, and the code XLA makes of it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Deconvolution: inference backwards, refusals, what it is the transpose of, and the code XLA makes of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """Dropout: which elements it drops, how many, when, and that the gradient uses the very same mask."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

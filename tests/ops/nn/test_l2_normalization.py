@@ -1,7 +1,5 @@
 """L2Normalization, LRN and moments: refusals, ranks and laws that the table of cases does not show."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """LayerNorm, GroupNorm, InstanceNorm: inference, refusals, numbers that are easy to lose, both ways to the gradient."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """Pooling: inference backwards, refusals, ties and special values, and conventions by their definition."""
 
-from __future__ import annotations
-
 import math
 import time
 from typing import Any

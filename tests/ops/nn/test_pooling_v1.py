@@ -1,7 +1,5 @@
 """Pooling_v1: where it is not Pooling: zeros as padding, ties, divisors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Softmax and its kin: special values, dtypes, lengths, refusals."""
 
-from __future__ import annotations
-
 import jax.numpy as jnp
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """UpSampling: inputs, inference backwards, refusals, and the filter that interpolates."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Optimisers' updates: states, inference, refusals, forms with a float32 copy, and formulas fed with arrays."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """Numbers that are rounded once, or after each operation, evaluated and compiled: as MXNet's C++ rounds them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import jax

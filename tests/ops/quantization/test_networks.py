@@ -1,7 +1,5 @@
 """Networks that MXNet 1.9.1 quantised (tests/goldens/int8_networks/make.py), node by node."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

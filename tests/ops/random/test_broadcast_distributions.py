@@ -1,7 +1,5 @@
 """Draws of the NumPy dialect hold their distributions; their gradients are those of a function of fixed noise."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Draws hold their distributions: moments, probabilities, support, independence; dtypes, shapes, keys, refusals."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Classes by their probabilities, classes without replacement, shuffles: masses, order, gradients, refusals."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

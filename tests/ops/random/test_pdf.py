@@ -1,7 +1,5 @@
 """Densities: the ends of the support, the parameters of draws and densities, shapes, refusals."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """bincount runs where its data are known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

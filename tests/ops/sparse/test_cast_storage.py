@@ -1,7 +1,5 @@
 """What MXNet made for sparse storage, operators and networks: dense here, with its numbers (tests/goldens/sparse)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Correlation: hidden outputs, refusals, and the definition, written out."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

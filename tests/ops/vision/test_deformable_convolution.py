@@ -1,7 +1,5 @@
 """Deformable convolution: inference, refusals, mended quirks, laws."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,7 +1,5 @@
 """Operators of regions: refusals, malformed and missing regions, transposes, long lists of regions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Bilinear resizing, adaptive pooling, cropping: sizes, refusals, and results by their definition."""
 
-from __future__ import annotations
-
 import resource
 from typing import Any
 

@@ -15,8 +15,6 @@ Whole: how many images have MXNet's first class. Nodes: each with MXNet's inputs
 are one level apart, and how many more; how far floats are, of the largest, and in which node.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import tempfile

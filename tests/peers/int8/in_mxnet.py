@@ -5,8 +5,6 @@ IMAGES is an .npy file. It writes PREFIX-first.npy, the first output for all ima
 node gives for the first SHOWN.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

@@ -13,8 +13,6 @@ again the names that it dropped in its version 2. What GluonCV would download is
 and where one that is listed passes.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

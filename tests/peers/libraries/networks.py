@@ -4,8 +4,6 @@
 project. A task is a function of this file; its arguments are texts.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """`import mxnet` as this namespace, in processes of their own."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

@@ -1,7 +1,5 @@
 """What `gluon.utils.download` gets of an HTTP server: whole and checked, again where that helps, or not at all."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import os

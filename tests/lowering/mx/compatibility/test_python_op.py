@@ -1,7 +1,5 @@
 """`mx.operator.NumpyOp`, `NDArrayOp`, and what operators there are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`mx.contrib.amp`: casts around products, and nothing else changes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`mx.contrib`: short names of operators, batches of loaders, old gradients, metrics for TensorBoard, words."""
 
-from __future__ import annotations
-
 import sys
 import types
 from typing import Any

@@ -1,7 +1,5 @@
 """`mx.contrib.onnx`: ONNX files as symbols with their arrays, as blocks, and what goes into them and comes out."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`mx.contrib.quantization`: MXNet's functions give the model of `symjax_nnvm.quantize`."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`mx.contrib.text`: tokens counted, numbered, and given vectors of files."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Layers, losses, exports and trainings give what MXNet 1.9.1 gives (tests/goldens/gluon)."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Blocks: names, children, structural names, files, hooks, structure of arguments, symbols as blocks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gluon's zoo, cells, layers and transforms against MXNet's: networks as JSON, names, texts and numbers."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from pathlib import Path

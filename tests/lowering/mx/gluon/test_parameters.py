@@ -1,7 +1,5 @@
 """Parameters: deferred initialisation, initialisers, contexts, requests of gradients, constants, dicts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

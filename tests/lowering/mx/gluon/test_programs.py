@@ -1,7 +1,5 @@
 """A hybridised block is one program: one forward, one backward from its residuals, one call on the tape."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

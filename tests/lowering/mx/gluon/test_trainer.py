@@ -1,7 +1,5 @@
 """Trainer: order, rates, stale gradients, several contexts, states in files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

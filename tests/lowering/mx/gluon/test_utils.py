@@ -1,7 +1,5 @@
 """Splitting, clipping, files; and what losses do with weights."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`mx.model.FeedForward`: it trains, predicts, scores and is saved as MXNet's does."""
 
-from __future__ import annotations
-
 import logging
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`mx.nd.CachedOp`: a symbol as a function of arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

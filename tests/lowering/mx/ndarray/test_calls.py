@@ -1,7 +1,5 @@
 """Calls of `mx.nd`: equal calls share what they prepare, views compile nothing, gradients use what was computed."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

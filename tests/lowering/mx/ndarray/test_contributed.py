@@ -1,7 +1,5 @@
 """`mx.nd.contrib`: what is a number, and many weights updated as one by one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

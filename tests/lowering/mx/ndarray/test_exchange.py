@@ -1,7 +1,5 @@
 """Arrays come from bytes and from other libraries, and go to them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import jax

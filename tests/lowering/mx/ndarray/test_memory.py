@@ -1,7 +1,5 @@
 """Calls that memory does not hold, that are interrupted, or that meet NaN, and the arrays after them."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Operators whose numbers are inputs: as those whose numbers are parameters, and one program for all numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any

@@ -1,7 +1,5 @@
 """Pickled arrays: ours, and those that MXNet wrote, which users unpickle by themselves."""
 
-from __future__ import annotations
-
 import io
 import pickle
 from typing import Any

@@ -1,8 +1,6 @@
 """Sparse arrays are shown as MXNet's: class, storage type, text, parts, files, gradients. What is expected is what
 MXNet 1.9.1 gave."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Arrays of mx in functions that JAX traces."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

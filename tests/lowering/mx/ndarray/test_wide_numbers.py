@@ -1,7 +1,5 @@
 """Numbers of 64 bits where JAX has 32: an error at every way in, and nothing of a file is lost."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What may be written to an array, and how: NumPy's rule of broadcasting, at every door. MXNet 1.9.1 was asked."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from typing import Any

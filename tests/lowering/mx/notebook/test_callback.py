@@ -1,7 +1,5 @@
 """Tables and curves of a training run; pandas and Bokeh are stood in for, and what is missing says what to install."""
 
-from __future__ import annotations
-
 import sys
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """`mx.np`: functions, indices, writes and gradients are MXNet 1.9.1's, in values, dtypes, shapes and errors."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import warnings

@@ -1,7 +1,5 @@
 """Layers, losses, parameters, data and files under `npx.set_np()`. The numbers are MXNet 1.9.1's."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

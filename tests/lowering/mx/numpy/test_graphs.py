@@ -1,7 +1,5 @@
 """Hybridised blocks over `mx.sym.np`: values, shapes and gradients are those of functions of arrays, thus MXNet's."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Convolutional cells: on images of one pixel they are the plain ones."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

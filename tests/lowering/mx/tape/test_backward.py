@@ -1,7 +1,5 @@
 """Gradients flow back over the rows of a tape."""
 
-from __future__ import annotations
-
 import operator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Short tapes that come again and again are differentiated by one program, with the gradients of single calls."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hybridised calls under `record()` wait: their outputs and gradients are one program, and nobody sees it."""
 
-from __future__ import annotations
-
 import gc
 import threading
 import warnings

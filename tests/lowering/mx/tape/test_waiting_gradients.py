@@ -1,7 +1,5 @@
 """Gradients of calls that wait, wait: for who reads them, or for the update, which is one program with them."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

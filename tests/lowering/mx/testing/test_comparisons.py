@@ -1,7 +1,5 @@
 """Arrays are compared with MXNet's tolerances."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Networks and optimisers that agree pass, others fail."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

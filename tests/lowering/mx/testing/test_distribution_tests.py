@@ -1,7 +1,5 @@
 """Generators of a distribution pass, others fail."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import chdtrc, ndtri

@@ -1,7 +1,5 @@
 """What tests run in is as it is asked for, and as before afterwards."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Files that are there are read; what the network does not give is an error that says where to put it."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import struct

@@ -1,7 +1,5 @@
 """Arrays by chance have the shapes, bounds and properties that are asked for."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What MXNet calls contributed: layers, samplers, texts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

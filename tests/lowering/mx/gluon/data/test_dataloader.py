@@ -1,7 +1,5 @@
 """DataLoader: batches, threads that make them ahead, time limits and what is refused."""
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import signal

@@ -1,7 +1,5 @@
 """Data sets: parts, transforms, arrays and record files."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Samplers: orders, and what becomes of numbers that fill no batch."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The zoo: networks by name, trained parameters from a folder. Symbols and names are MXNet's elsewhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

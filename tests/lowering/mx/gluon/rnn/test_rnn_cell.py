@@ -1,7 +1,5 @@
 """Recurrent cells: steps, unrolling, modifiers, and what they refuse. Numbers and symbols are MXNet's elsewhere."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

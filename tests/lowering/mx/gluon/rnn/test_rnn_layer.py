@@ -1,7 +1,5 @@
 """Recurrent layers: shapes, states, files, and the cells that do the same. Numbers are MXNet's elsewhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A block of one layer, its data, and an Estimator whose logs are read."""
 
-from __future__ import annotations
-
 import io
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """`Estimator`: numbers, names of metrics and lines of the log are MXNet 1.9.1's, of the same network and data."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

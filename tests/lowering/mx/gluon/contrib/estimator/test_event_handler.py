@@ -1,7 +1,5 @@
 """Handlers that log, evaluate, save, resume and stop: numbers, names of files and lines are MXNet 1.9.1's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Data sets of images in files that are there, and what is told of those that are not."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 from pathlib import Path

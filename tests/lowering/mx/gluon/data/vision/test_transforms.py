@@ -1,7 +1,5 @@
 """Transforms of images that draw, how they are composed, and what they refuse. Numbers are MXNet's elsewhere."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 
