@@ -24,11 +24,9 @@ def unrolled(batch: int = 4) -> Symbol:
     steps = sym.SliceChannel(sym.Variable("data"), num_outputs=2, axis=1, squeeze_axis=True, name="steps")
     weights = {name: sym.Variable(name) for name in ("i2h_weight", "i2h_bias", "h2h_weight", "h2h_bias")}
     for t in range(2):
-        inside = sym.FullyConnected(
-            steps[t], weights["i2h_weight"], weights["i2h_bias"], num_hidden=3, name=f"t{t}_i2h"
-        )
         state = sym.tanh(
-            inside + sym.FullyConnected(state, weights["h2h_weight"], weights["h2h_bias"], num_hidden=3, name=f"t{t}_h")
+            sym.FullyConnected(steps[t], weights["i2h_weight"], weights["i2h_bias"], num_hidden=3, name=f"t{t}_i2h")
+            + sym.FullyConnected(state, weights["h2h_weight"], weights["h2h_bias"], num_hidden=3, name=f"t{t}_h")
         )
     return state
 

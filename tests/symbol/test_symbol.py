@@ -174,8 +174,7 @@ def test_output_names():
 
 
 def test_internals_are_all_visible_outputs_in_post_order():
-    net = call("split", norm(), node="s")
-    assert net.get_internals().list_outputs() == [
+    assert call("split", norm(), node="s").get_internals().list_outputs() == [
         *("x", "bn_gamma", "bn_beta", "bn_moving_mean", "bn_moving_var", "bn_output"),
         *("s_output0", "s_output1"),
     ]

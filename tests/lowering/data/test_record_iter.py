@@ -273,8 +273,7 @@ def test_random_crops_reach_every_place():
     pixels = RecordFile(GOLDENS / "images.rec").image(0).transpose(2, 0, 1)
     transform = ImageTransform(data_shape=(3, 18, 26), rand_crop=True, dtype="uint8")
     rng = np.random.default_rng(0)
-    crops = {transform(record, rng)["data"].tobytes() for _ in range(150)}
-    assert crops == {
+    assert {transform(record, rng)["data"].tobytes() for _ in range(150)} == {
         np.ascontiguousarray(pixels[:, y : y + 18, x : x + 26]).tobytes() for y in range(3) for x in range(3)
     }
 

@@ -166,8 +166,7 @@ def bert_classifier():
 
 def bert_base():
     """`bert_12_768_12`, as the library's `get_model` gives it."""
-    nlp = module("gluonnlp")
-    net, _ = nlp.model.get_model(
+    net, _ = module("gluonnlp").model.get_model(
         "bert_12_768_12", dataset_name=None, vocab=vocabulary(), pretrained=False, prefix="bert_"
     )
     return net, [words(50, 1, 16), words(2, 1, 16), mx.nd.array([9]), mx.nd.array([[1, 2]])]
@@ -216,8 +215,7 @@ def awd_lstm():
 
 def big_rnn():
     """`big_rnn_lm_2048_512`: cells with projections, unrolled."""
-    nlp = module("gluonnlp")
-    net, _ = nlp.model.big_rnn_lm_2048_512(
+    net, _ = module("gluonnlp").model.big_rnn_lm_2048_512(
         vocab=vocabulary(), embed_dropout=0.0, encode_dropout=0.0, hparam_allow_override=True, prefix="big_"
     )
     return net, [words(50, 6, 2), net.begin_state(batch_size=2, func=mx.nd.zeros)]
@@ -225,8 +223,7 @@ def big_rnn():
 
 def elmo():
     """`elmo_2x1024_128_2048cnn_1xhighway`: characters, convolutions, highways, two directions."""
-    nlp = module("gluonnlp")
-    net, _ = nlp.model.get_model(
+    net, _ = module("gluonnlp").model.get_model(
         "elmo_2x1024_128_2048cnn_1xhighway", dataset_name=None, pretrained=False, prefix="elmo_"
     )
     states = net.begin_state(mx.nd.zeros, batch_size=2)

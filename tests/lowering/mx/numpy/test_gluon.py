@@ -74,8 +74,7 @@ def test_a_hybrid_network_gives_the_same_arrays_in_both_ways_and_from_its_files(
     for output in (eager, compiled, loaded):
         assert type(output) is np.ndarray
         assert output.tolist() == [[4.0, 4.0], [7.0, 7.0]]
-    operators = [node["op"] for node in graph["nodes"] if node["op"] != "null"]
-    assert operators == [
+    assert [node["op"] for node in graph["nodes"] if node["op"] != "null"] == [
         *("FullyConnected", "_npx_relu", "FullyConnected", "_npi_ones", "_npi_multiply_scalar", "_npi_add", "slice"),
         *("_npx_reshape", "_np_sum", "_npi_subtract"),
     ]
