@@ -77,25 +77,12 @@ OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {
 """(subcommand, argument) → values that are refused."""
 
 FLAGS = {
-    "--json",
-    "--traceback",
-    "--help",
-    "--weights",
-    "--no-fold",
-    "--graphviz",
-    "--structure",
-    "--random-params",
-    "--bgr",
+    *("--json", "--traceback", "--help", "--weights", "--no-fold", "--graphviz", "--structure"),
+    *("--random-params", "--bgr"),
 }
 FLAGS |= {
-    "--stages",
-    "--stretch",
-    "--full",
-    "--inference",
-    "--no-finite-differences",
-    "--train",
-    "--float",
-    "--this-machine",
+    *("--stages", "--stretch", "--full", "--inference", "--no-finite-differences", "--train"),
+    *("--float", "--this-machine"),
 }
 FLAGS |= {"--decode", "--center-crop", "--pass-through", "--pack-label", "--skip-broken", "--no-shuffle"}
 FLAGS |= {"--float16", "--fold-batch-norm"}

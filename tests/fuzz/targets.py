@@ -257,18 +257,8 @@ def _draw_arrays(rng: random.Random) -> bytes:
 
 _ALPHABET = "\"'\\\n\t\0(){}[];:#%,. _aZ09\ue000\ue001\ue002\ue003é中\U0001f600\u2028"
 _WORDS = (
-    "__import__('os')",
-    'x"); import os',
-    "{0}",
-    "def",
-    "params",
-    "jax",
-    "data",
-    "f{x}",
-    "\\",
-    "p",
-    "train",
-    "\ue000s0\ue001",
+    *("__import__('os')", 'x"); import os', "{0}", "def", "params", "jax", "data", "f{x}", "\\", "p"),
+    *("train", "\ue000s0\ue001"),
 )
 _ROOTS = {"jax", "jnp", "lax", "np", "partial", "range", "print"}
 

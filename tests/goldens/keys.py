@@ -23,31 +23,10 @@ import mxnet as mx  # type: ignore[import-not-found]
 HERE = Path(__file__).parent
 NO_KEY = "zz_bogus"
 WORDS = (
-    "lower",
-    "ctx",
-    "dtype",
-    "name",
-    "workspace",
-    "cudnn_off",
-    "cudnn_tune",
-    "layout",
-    "mirror_stage",
-    "force_mirroring",
-    "lr_mult",
-    "wd_mult",
-    "ctx_group",
-    "profiler_scope",
-    "storage_type",
-    "num_args",
-    "num_weights",
-    "num_tensors",
-    "num_arrays",
-    "num_inputs",
-    "is_int",
-    "__layout__",
-    "__lr_mult__",
-    "__bogus__",
-    "__init__",
+    *("lower", "ctx", "dtype", "name", "workspace", "cudnn_off", "cudnn_tune", "layout", "mirror_stage"),
+    *("force_mirroring", "lr_mult", "wd_mult", "ctx_group", "profiler_scope", "storage_type", "num_args"),
+    *("num_weights", "num_tensors", "num_arrays", "num_inputs", "is_int", "__layout__", "__lr_mult__"),
+    *("__bogus__", "__init__"),
 )
 """Candidates beside the parameters of all operators."""
 

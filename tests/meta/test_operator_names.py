@@ -60,13 +60,8 @@ NAMING = {
         f"lowering/mx/numpy/{name}.py": _API
         for name in (
             *(
-                "decompositions",
-                "distributions",
-                "elementwise",
-                "methods",
-                "multiarray",
-                "axis_reductions",
-                "rearranging",
+                *("decompositions", "distributions", "elementwise", "methods", "multiarray"),
+                *("axis_reductions", "rearranging"),
             ),
         )
     },

@@ -16,15 +16,8 @@ NO_FLOAT64 = frozenset(
         *("arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "cosh", "erf", "sinh", "tan"),
         *("Convolution", "Convolution_v1", "Deconvolution", "GroupNorm", "InstanceNorm", "LRN", "Pooling"),
         *(
-            "Pooling_v1",
-            "UpSampling",
-            "col2im",
-            "im2col",
-            "linalg_det",
-            "linalg_slogdet",
-            "_npi_det",
-            "_npi_slogdet",
-            "Correlation",
+            *("Pooling_v1", "UpSampling", "col2im", "im2col", "linalg_det", "linalg_slogdet", "_npi_det"),
+            *("_npi_slogdet", "Correlation"),
         ),
         *("_contrib_BilinearResize2D", "ROIPooling", "BilinearSampler", "SpatialTransformer"),
     }

@@ -12,10 +12,7 @@ def _transposes(a: bool, b: bool) -> dict[str, bool]:
 
 
 CASES = [
-    Case("dot", (T(4), T(4))),
-    Case("dot", (T(3), T(3, 4))),
-    Case("dot", (T(3, 4), T(4))),
-    Case("dot", (T(1, 3), T(3))),
+    *(Case("dot", inputs) for inputs in ((T(4), T(4)), (T(3), T(3, 4)), (T(3, 4), T(4)), (T(1, 3), T(3)))),
     *[Case("dot", (T(4), T(*((3, 4) if b else (4, 3)))), _transposes(a, b)) for a, b in _FLAGS[1:]],
     *[Case("dot", (T(*((4, 3) if a else (3, 4))), T(4)), _transposes(a, b)) for a, b in _FLAGS[1:]],
     *[

@@ -26,8 +26,7 @@ CASES = [
         for op in ("LinearRegressionOutput", "MAERegressionOutput", "LogisticRegressionOutput")
         for case in (
             _regression(op, T(4, 3), T(4, 3)),
-            _regression(op, T(4, 3), T(4, 3), grad_scale=-0.5),
-            _regression(op, T(4, 3), T(4, 3), grad_scale=3.0),
+            *(_regression(op, T(4, 3), T(4, 3), grad_scale=grad_scale) for grad_scale in (-0.5, 3.0)),
             _regression(op, T(4), T(4), grad_scale=2.0),
             _regression(op, T(4, 1), T(4)),
             _regression(op, T(4, 1), T(4, 1)),
@@ -51,9 +50,7 @@ CASES = [
     Case("MakeLoss", (T(4, 3, dtype="float64"),), {"normalization": "valid"}),
     Case("MakeLoss", (T(4, 3, dtype="float16"),), {"normalization": "batch"}, rtol=2e-3, rtol_reason=_HALF),
     Case("MakeLoss", (T(4, 3),), is_train=False),
-    Case("make_loss", (T(4, 3),)),
-    Case("make_loss", (T(1),)),
-    Case("make_loss", (T(2, 3, 2, dtype="float64"),)),
+    *(Case("make_loss", (given,)) for given in (T(4, 3), T(1), T(2, 3, 2, dtype="float64"))),
     *[
         Case("SVMOutput", (data, label), params)
         for data, label in [

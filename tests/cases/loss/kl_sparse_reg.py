@@ -22,6 +22,5 @@ CASES = [
     _reg((4, 3), is_train=False),
     _reg((2, 3, 2, 2), is_train=False),
     _reg((2, 3, 2), penalty=0.5, no_mxnet=_MATRICES),
-    _reg((4, 3), penalty=0.5, dtype="float64", no_mxnet=_MATRICES),
-    _reg((4, 3), penalty=0.5, dtype="float16", no_mxnet=_MATRICES),
+    *(_reg((4, 3), penalty=0.5, dtype=dtype, no_mxnet=_MATRICES) for dtype in ("float64", "float16")),
 ]

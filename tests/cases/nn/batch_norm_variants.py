@@ -42,8 +42,7 @@ def _both(op: str, *undefined: str) -> list[Case]:
         _norm(op, shape, **seen, not_derivative=_IGNORED),
         _norm(op, shape, **seen, is_train=False, **moving),
         _norm(op, (4, 3), fix_gamma=False),
-        _norm(op, (3, 2, 2), fix_gamma=False, dtype="float64", no_mxnet=_FLOAT32),
-        _norm(op, (3, 2, 2), fix_gamma=False, dtype="float16", no_mxnet=_FLOAT32),
+        *(_norm(op, (3, 2, 2), fix_gamma=False, dtype=dtype, no_mxnet=_FLOAT32) for dtype in ("float64", "float16")),
     ]
 
 

@@ -35,6 +35,5 @@ CASES = [
     _norm("InstanceNorm", (2, 3, 5), 3),
     _norm("InstanceNorm", (2, 3, 2, 3), 3, eps=0.1),
     _norm("InstanceNorm", (2, 2, 2, 2, 2), 2, is_train=False),
-    _norm("InstanceNorm", (2, 3, 5), 3, dtype="float64", no_mxnet=_FLOAT32),
-    _norm("InstanceNorm", (2, 3, 5), 3, dtype="float16", no_mxnet=_FLOAT32),
+    *(_norm("InstanceNorm", (2, 3, 5), 3, dtype=dtype, no_mxnet=_FLOAT32) for dtype in ("float64", "float16")),
 ]

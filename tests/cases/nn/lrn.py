@@ -17,6 +17,5 @@ CASES = [
     _lrn(1, 3, 2, 2, nsize=1, alpha=2.0),
     _lrn(1, 2, 2, 2, nsize=17, alpha=2.0, beta=1.0),
     _lrn(2, 5, 3, nsize=3, alpha=0.5, no_mxnet=_LRN_IMAGES),
-    _lrn(1, 5, 2, 2, nsize=3, alpha=0.5, dtype="float64", no_mxnet=_LRN_IMAGES),
-    _lrn(1, 5, 2, 2, nsize=3, alpha=0.5, dtype="float16", no_mxnet=_LRN_IMAGES),
+    *(_lrn(1, 5, 2, 2, nsize=3, alpha=0.5, dtype=dtype, no_mxnet=_LRN_IMAGES) for dtype in ("float64", "float16")),
 ]

@@ -25,8 +25,7 @@ CASES = [
             Case(op, (T(3, 4),)),
             Case(op, (T(5),)),
             Case(op, (T(3, 1),), no_mxnet=_LOG_OF_1 if op == "log_softmax" else ""),
-            Case(op, (T(2, 3, 4),), {"axis": 1}),
-            Case(op, (T(2, 3, 4),), {"axis": 0}),
+            *(Case(op, (T(2, 3, 4),), {"axis": axis}) for axis in (1, 0)),
             Case(op, (T(2, 3, 2, 2),), {"axis": -3}),
             Case(op, (T(3, 4),), {"temperature": 0.5}),
             Case(op, (T(2, 3, 4),), {"temperature": 10.0, "axis": 1}),
@@ -66,6 +65,5 @@ CASES = [
     Case("SoftmaxActivation", (T(2, 3, 4),), {"mode": "channel"}),
     Case("SoftmaxActivation", (T(2, 3, 2, 2),), {"mode": "channel"}),
     Case("SoftmaxActivation", (_large(2, 3),), {"mode": "instance"}),
-    Case("SoftmaxActivation", (T(2, 3, dtype="float64"),), no_mxnet=_ONLY_FLOAT32),
-    Case("SoftmaxActivation", (T(2, 3, dtype="float16"),), no_mxnet=_ONLY_FLOAT32),
+    *(Case("SoftmaxActivation", (T(2, 3, dtype=dtype),), no_mxnet=_ONLY_FLOAT32) for dtype in ("float64", "float16")),
 ]

@@ -3,16 +3,10 @@
 from tests.cases import Case, T
 
 CASES = [
-    Case("expand_dims", (T(2, 3),), {"axis": 0}),
-    Case("expand_dims", (T(2, 3),), {"axis": 1}),
-    Case("expand_dims", (T(2, 3),), {"axis": 2}),
-    Case("expand_dims", (T(2, 3),), {"axis": -1}),
-    Case("expand_dims", (T(2, 3),), {"axis": -2}),
+    *(Case("expand_dims", (T(2, 3),), {"axis": axis}) for axis in (0, 1, 2, -1, -2)),
     Case("expand_dims", (T(1),), {"axis": 0}),
     Case("squeeze", (T(1, 2, 1, 3),)),
-    Case("squeeze", (T(1, 2, 1, 3),), {"axis": 0}),
-    Case("squeeze", (T(1, 2, 1, 3),), {"axis": -2}),
-    Case("squeeze", (T(1, 2, 1, 3),), {"axis": (2, 0)}),
+    *(Case("squeeze", (T(1, 2, 1, 3),), {"axis": axis}) for axis in (0, -2, (2, 0))),
     Case("squeeze", (T(1, 1),)),
     Case("transpose", (T(2, 3, 4),)),
     Case("transpose", (T(3),)),

@@ -67,13 +67,8 @@ def test_a_word_that_nothing_is_exported_for_is_refused(word: str, tmp_path: Pat
 @pytest.mark.parametrize(
     ("places", "for_a_cpu"),
     [
-        (None, True),
-        (("cpu",), True),
-        (("cuda",), False),
-        (("cuda", "rocm"), False),
-        (("tpu",), False),
-        (("cpu", "cuda"), False),
-        (("cuda", "tpu"), False),
+        *((None, True), (("cpu",), True), (("cuda",), False), (("cuda", "rocm"), False), (("tpu",), False)),
+        *((("cpu", "cuda"), False), (("cuda", "tpu"), False)),
     ],
 )
 def test_what_is_exported_is_made_for_its_platforms(places: tuple[str, ...] | None, for_a_cpu: bool, tmp_path: Path):

@@ -42,13 +42,8 @@ def value_and_gradient(data: Any, head: Any = None, **params: Any) -> tuple[np.n
 @pytest.mark.parametrize(
     ("convention", "kernel", "stride", "pad", "size"),
     [
-        ("valid", 3, 2, 0, 2),
-        ("full", 3, 2, 0, 3),
-        ("same", 3, 2, 0, 3),
-        ("valid", 3, 2, 1, 3),
-        ("full", 3, 2, 1, 4),
-        ("valid", 6, 1, 0, 1),
-        ("full", 1, 4, 0, 3),
+        *(("valid", 3, 2, 0, 2), ("full", 3, 2, 0, 3), ("same", 3, 2, 0, 3), ("valid", 3, 2, 1, 3)),
+        *(("full", 3, 2, 1, 4), ("valid", 6, 1, 0, 1), ("full", 1, 4, 0, 3)),
     ],
 )
 def test_output_sizes(convention: str, kernel: int, stride: int, pad: int, size: int):
