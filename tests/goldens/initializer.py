@@ -4,17 +4,13 @@ mxnet-env/bin/python -m tests.goldens.initializer
 """
 
 import json
-import os
 import warnings
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import numpy as np
-
-os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
-
 import mxnet as mx  # type: ignore[import-not-found]
+import numpy as np
 
 from tests.support.initializer_cases import FIXED, NAMES, SCALES, shape_of
 

@@ -11,12 +11,9 @@ whatever key a file has is read.
 """
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
 
 import mxnet as mx  # type: ignore[import-not-found]
 

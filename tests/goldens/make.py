@@ -11,18 +11,14 @@ in `nn/pooling.npz` for the family `nn.pooling`.
 """
 
 import ctypes
-import os
 import sys
 import zipfile
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
-
 import mxnet as mx  # type: ignore[import-not-found]
+import numpy as np
 
 from tests.cases import Case, families
 

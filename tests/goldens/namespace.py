@@ -1,15 +1,7 @@
-"""What `mx.metric`, `mx.io`, `mx.lr_scheduler`, `mx.optimizer` and `mx.rnn` do in MXNet 1.9.1: `namespace.json`.
-
-Run by hand, in the environment of `tests/goldens/make.py`, from the project's root:
-
-    mxnet-env/bin/python -m tests.goldens.namespace
-"""
+"""What `mx.metric`, `mx.io`, `mx.lr_scheduler`, `mx.optimizer` and `mx.rnn` do in MXNet 1.9.1: `namespace.json`."""
 
 import json
-import os
 from pathlib import Path
-
-os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
 
 import mxnet as mx  # type: ignore[import-not-found]
 

@@ -14,8 +14,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
-
 import mxnet  # type: ignore[import-not-found]
 import mxnet.notebook.callback  # type: ignore[import-not-found]  # which `import mxnet` leaves out
 

@@ -6,11 +6,8 @@ Run by hand, in the environment of `tests/goldens/make.py` with scipy, from the 
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
 
 import mxnet as mx  # type: ignore[import-not-found]
 import numpy as np

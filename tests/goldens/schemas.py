@@ -1,9 +1,5 @@
 """Write down what MXNet 1.9.1 says of its operators: aliases, inputs, parameters, read from its registry.
 
-Run by hand, in the environment of tests/goldens/make.py, from the project's root:
-
-    mxnet-env/bin/python -m tests.goldens.schemas
-
 It writes `tests/goldens/schemas.json`, one line for each operator: `{"aliases": […], "inputs": […], "params": {name:
 type}}`, a type in MXNet's words: `int, optional, default='1'`. A variadic operator's inputs are one name with dots.
 Backward operators, and those that have subgraphs for oneDNN, are left out: `tests/goldens/more_names.json` lists them.
@@ -11,11 +7,8 @@ Backward operators, and those that have subgraphs for oneDNN, are left out: `tes
 
 import ctypes
 import json
-import os
 from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
 
 from mxnet.base import _LIB, c_str, check_call, mx_uint, py_str  # type: ignore[import-not-found]
 

@@ -1,16 +1,8 @@
-"""What the scripts of `examples/mxnet_scripts` return in MXNet 1.9.1: `scripts.json`, script → its results.
-
-Run by hand, in the environment of `tests/goldens/make.py`, from the project's root:
-
-    mxnet-env/bin/python -m tests.goldens.scripts
-"""
+"""What the scripts of `examples/mxnet_scripts` return in MXNet 1.9.1: `scripts.json`, script → its results."""
 
 import json
-import os
 import runpy
 from pathlib import Path
-
-os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
 
 HERE = Path(__file__).parent
 SCRIPTS = HERE.parents[1] / "examples" / "mxnet_scripts"

@@ -1,15 +1,7 @@
-"""What `mx.viz.print_summary` prints in MXNet 1.9.1: `summaries.json`, name → text.
-
-Run by hand, in the environment of `tests/goldens/make.py`, from the project's root:
-
-    mxnet-env/bin/python -m tests.goldens.summaries
-"""
+"""What `mx.viz.print_summary` prints in MXNet 1.9.1: `summaries.json`, name → text."""
 
 import json
-import os
 from pathlib import Path
-
-os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
 
 import mxnet as mx  # type: ignore[import-not-found]
 

@@ -1,19 +1,10 @@
-"""Make the goldens of the executor with MXNet 1.9.1: printed graphs, and what its executor holds after each call.
-
-Run by hand, in an environment with mxnet==1.9.1 and numpy==1.23.5, from the project's root:
-
-    mxnet-env/bin/python -m tests.goldens.executor.make
-"""
+"""Make the goldens of the executor with MXNet 1.9.1: printed graphs, and what its executor holds after each call."""
 
 import json
-import os
 from pathlib import Path
 
-import numpy as np
-
-os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
-
 import mxnet as mx  # type: ignore[import-not-found]
+import numpy as np
 
 from tests.support.executor_scenarios import PRINTED, SCENARIOS, play
 

@@ -1,7 +1,4 @@
-"""Make the array files that MXNet 1.9.1 writes, and what it reads from them. Run by hand in MXNet's environment.
-
-mxnet-env/bin/python -m tests.goldens.files.make
-"""
+"""Make the array files that MXNet 1.9.1 writes, and what it reads from them."""
 
 import json
 from pathlib import Path

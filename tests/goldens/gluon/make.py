@@ -1,22 +1,14 @@
 """Make the goldens of Gluon: what MXNet 1.9.1's layers, losses, exports and trainings give.
 
-Run by hand, in the environment of `tests/goldens/make.py`, from the project's root:
-
-    mxnet-env/bin/python -m tests.goldens.gluon.make
-
 `values.npz` has arrays `{kind}|{name}|…`, `texts.json` each layer's repr and symbol, and for each network there is what
 it exported.
 """
 
 import json
-import os
 from pathlib import Path
 
-import numpy as np
-
-os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
-
 import mxnet as mx  # type: ignore[import-not-found]
+import numpy as np
 
 from tests.goldens.gluon.cases import LAYERS, LOSSES, NETWORKS, TRAININGS, exported, run_layer, run_loss, trained
 from tests.goldens.make import save

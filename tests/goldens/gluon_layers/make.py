@@ -1,13 +1,7 @@
-"""Make the goldens of Gluon's zoo, cells, layers and transforms. Run by hand in MXNet's environment.
-
-mxnet-env/bin/python -m tests.goldens.gluon_layers.make
-"""
+"""Make the goldens of Gluon's zoo, cells, layers and transforms."""
 
 import json
-import os
 from pathlib import Path
-
-os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
 
 import mxnet as mx  # type: ignore[import-not-found]
 

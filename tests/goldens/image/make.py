@@ -1,7 +1,4 @@
-"""Make what MXNet's `mx.image` gives of the scenarios. Run by hand in MXNet's environment.
-
-mxnet-env/bin/python -m tests.goldens.image.make
-"""
+"""Make what MXNet's `mx.image` gives of the scenarios."""
 
 import json
 from pathlib import Path

@@ -9,18 +9,14 @@ byte for byte; the exit code is 1 when something differs.
 """
 
 import argparse
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
-
 import mxnet as mx  # type: ignore[import-not-found]
+import numpy as np
 
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym

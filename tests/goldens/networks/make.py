@@ -7,17 +7,13 @@ inference (`out|0`), and where a gradient is taken the head gradients (`head|0`)
 gradients (`grad|conv_weight`) and states after it (`aux|bn_moving_mean`).
 """
 
-import os
 import sys
 import zlib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
-
 import mxnet as mx  # type: ignore[import-not-found]
+import numpy as np
 
 from tests.goldens.make import save
 from tests.goldens.networks.gluon_networks import BLOCKS

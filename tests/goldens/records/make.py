@@ -1,8 +1,4 @@
-"""Make the record files that MXNet 1.9.1 writes, and the batches that it reads from them. Run by hand in MXNet's
-environment.
-
-mxnet-env/bin/python -m tests.goldens.records.make
-"""
+"""Make the record files that MXNet 1.9.1 writes, and the batches that it reads from them."""
 
 import gc
 import json

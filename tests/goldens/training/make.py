@@ -9,15 +9,11 @@ MXNet's own sensitivity: how far each parameter ends (`drift:{name}`, norm of th
 when every first weight is moved by one unit in its last place, up or down, whichever is farther.
 """
 
-import os
 import sys
 from pathlib import Path
 
-import numpy as np
-
-os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
-
 import mxnet as mx  # type: ignore[import-not-found]
+import numpy as np
 
 from tests.goldens.make import save
 from tests.support.training_cases import CASES, WITH_RELU, Arrays, TrainingCase

@@ -7,15 +7,11 @@ The first two hold for each case the parameters after each step, flat and one af
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
-
 import mxnet as mx  # type: ignore[import-not-found]
+import numpy as np
 
 from tests.lowering.training import cases
 
