@@ -1,5 +1,7 @@
 """Values that are not what a parameter takes are refused at every public door, in words that hold the way out."""
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable
 from pathlib import Path
