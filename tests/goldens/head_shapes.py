@@ -1,5 +1,9 @@
 """Write down what MXNet 1.9.1 infers of networks in which an operator stands between a variable and a loss head.
 
+Run by hand, in the environment of tests/goldens/make.py, from the project's root:
+
+    mxnet-env/bin/python -m tests.goldens.head_shapes
+
 Every operator of `OPERATORS` makes the label, or the data, of every head of `HEADS`. It writes
 `tests/goldens/head_shapes.json`: for each network four answers, in the order of `rows`, each the shapes of arguments
 and of outputs, "unknown", or null for an error. `tests/passes/test_infer_heads.py` compares; it needs no MXNet.

@@ -1,4 +1,9 @@
-"""What MXNet 1.9.1's `mx.mon.Monitor` calls arrays of modules: `module_monitor.json`, case → names of each batch."""
+"""What MXNet 1.9.1's `mx.mon.Monitor` calls the arrays of modules: `module_monitor.json`, case → names of each batch.
+
+Run by hand, in the environment of `tests/goldens/make.py`, from the project's root:
+
+    mxnet-env/bin/python -m tests.goldens.module_monitor
+"""
 
 import json
 from pathlib import Path

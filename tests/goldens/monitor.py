@@ -1,4 +1,9 @@
-"""Write down what MXNet 1.9.1's monitor calls inputs and outputs: `monitor.json`, one case of each operator."""
+"""Write down what MXNet 1.9.1's monitor calls inputs and outputs: `monitor.json`, one case of each operator.
+
+Run by hand, in the environment of `tests/goldens/make.py`, from the project's root:
+
+    mxnet-env/bin/python -m tests.goldens.monitor
+"""
 
 import json
 import sys

@@ -1,4 +1,9 @@
-"""What `mx.metric`, `mx.io`, `mx.lr_scheduler`, `mx.optimizer` and `mx.rnn` do in MXNet 1.9.1: `namespace.json`."""
+"""What `mx.metric`, `mx.io`, `mx.lr_scheduler`, `mx.optimizer` and `mx.rnn` do in MXNet 1.9.1: `namespace.json`.
+
+Run by hand, in the environment of `tests/goldens/make.py`, from the project's root:
+
+    mxnet-env/bin/python -m tests.goldens.namespace
+"""
 
 import json
 from pathlib import Path

@@ -1,5 +1,9 @@
 """What MXNet 1.9.1 says to calls of every function of the NumPy dialect: `numpy_says.txt`, an expression on each line.
 
+Run by hand, in the environment of `tests/goldens/make.py`, from the project's root:
+
+    mxnet-env/bin/python -m tests.goldens.numpy_says
+
 A line is the expression and MXNet's repr of its value, or ! and the class of its error. What is asked stands in
 `tests/lowering/mx/numpy`: in `calls.txt` functions (or expressions, with @ for the arguments) and after a colon the
 arguments of several calls, in `expressions.txt` all else.

@@ -1,5 +1,9 @@
 """Write down what MXNet 1.9.1 says of its operators: aliases, inputs, parameters, read from its registry.
 
+Run by hand, in the environment of tests/goldens/make.py, from the project's root:
+
+    mxnet-env/bin/python -m tests.goldens.schemas
+
 It writes `tests/goldens/schemas.json`, one line for each operator: `{"aliases": […], "inputs": […], "params": {name:
 type}}`, a type in MXNet's words: `int, optional, default='1'`. A variadic operator's inputs are one name with dots.
 Backward operators, and those that have subgraphs for oneDNN, are left out: `tests/goldens/more_names.json` lists them.

@@ -1,4 +1,9 @@
-"""What the scripts of `examples/mxnet_scripts` return in MXNet 1.9.1: `scripts.json`, script → its results."""
+"""What the scripts of `examples/mxnet_scripts` return in MXNet 1.9.1: `scripts.json`, script → its results.
+
+Run by hand, in the environment of `tests/goldens/make.py`, from the project's root:
+
+    mxnet-env/bin/python -m tests.goldens.scripts
+"""
 
 import json
 import runpy

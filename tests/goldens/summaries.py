@@ -1,4 +1,9 @@
-"""What `mx.viz.print_summary` prints in MXNet 1.9.1: `summaries.json`, name → text."""
+"""What `mx.viz.print_summary` prints in MXNet 1.9.1: `summaries.json`, name → text.
+
+Run by hand, in the environment of `tests/goldens/make.py`, from the project's root:
+
+    mxnet-env/bin/python -m tests.goldens.summaries
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,9 @@
-"""Make the goldens of the executor with MXNet 1.9.1: printed graphs, and what its executor holds after each call."""
+"""Make the goldens of the executor with MXNet 1.9.1: printed graphs, and what its executor holds after each call.
+
+Run by hand, in an environment with mxnet==1.9.1 and numpy==1.23.5, from the project's root:
+
+    mxnet-env/bin/python -m tests.goldens.executor.make
+"""
 
 import json
 from pathlib import Path

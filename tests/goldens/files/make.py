@@ -1,4 +1,7 @@
-"""Make the array files that MXNet 1.9.1 writes, and what it reads from them."""
+"""Make the array files that MXNet 1.9.1 writes, and what it reads from them. Run by hand in MXNet's environment.
+
+mxnet-env/bin/python -m tests.goldens.files.make
+"""
 
 import json
 from pathlib import Path

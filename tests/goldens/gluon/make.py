@@ -1,5 +1,9 @@
 """Make the goldens of Gluon: what MXNet 1.9.1's layers, losses, exports and trainings give.
 
+Run by hand, in the environment of `tests/goldens/make.py`, from the project's root:
+
+    mxnet-env/bin/python -m tests.goldens.gluon.make
+
 `values.npz` has arrays `{kind}|{name}|…`, `texts.json` each layer's repr and symbol, and for each network there is what
 it exported.
 """

@@ -1,4 +1,7 @@
-"""Make the goldens of Gluon's zoo, cells, layers and transforms."""
+"""Make the goldens of Gluon's zoo, cells, layers and transforms. Run by hand in MXNet's environment.
+
+mxnet-env/bin/python -m tests.goldens.gluon_layers.make
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Make what MXNet's `mx.image` gives of the scenarios."""
+"""Make what MXNet's `mx.image` gives of the scenarios. Run by hand in MXNet's environment.
+
+mxnet-env/bin/python -m tests.goldens.image.make
+"""
 
 import json
 from pathlib import Path

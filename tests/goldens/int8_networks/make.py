@@ -1,5 +1,9 @@
 """Make the 8-bit networks that MXNet 1.9.1 made of small float32 ones, and what each of their nodes gives.
 
+Run by hand, in the environment of tests/goldens/make.py, from the project's root:
+
+    mxnet-env/bin/python -m tests.goldens.int8_networks.make
+
 Each network's file has `symbol`, the JSON text as bytes; `arg:…` and `aux:…`; `node:…`, the outputs of its nodes for
 the first images; and `top1` of all of them.
 """

@@ -1,5 +1,9 @@
 """Make the golden texts of graphs again: MXNet 1.9.1 reads each document here (LoadJSON) and writes it (SaveJSON).
 
+Run by hand, in the environment of `tests/goldens/make.py`, from the project's root:
+
+    mxnet-env/bin/python -m tests.goldens.json.make
+
 A new golden is a document of that name, with whatever spaces; what is left is MXNet's text.
 """
 

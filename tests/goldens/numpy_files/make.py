@@ -1,5 +1,9 @@
 """Make the goldens of files that MXNet 1.9.1 exports under `npx.set_np()`: networks, with outputs and gradients.
 
+Run by hand, in the environment of `tests/goldens/make.py`, from the project's root:
+
+    mxnet-env/bin/python -m tests.goldens.numpy_files.make
+
 For each network there are `NAME-symbol.json` and `NAME-0000.params` as `HybridBlock.export` writes them, and in
 `values.npz` arrays `{name}|x0`, …, `{name}|y`, of several outputs `{name}|y0`, …, and the gradients of ½ Σ y² in
 training, `{name}|grad|{parameter}`.

@@ -1,4 +1,8 @@
-"""Make the record files that MXNet 1.9.1 writes, and the batches that it reads from them."""
+"""Make the record files that MXNet 1.9.1 writes, and the batches that it reads from them. Run by hand in MXNet's
+environment.
+
+mxnet-env/bin/python -m tests.goldens.records.make
+"""
 
 import gc
 import json

@@ -1,5 +1,9 @@
 """Make the goldens of Gluon's recurrent layers with open input size: symbol files, and what MXNet 1.9.1 computes.
 
+Run by hand, in the environment of `tests/goldens/make.py`, from the project's root:
+
+    mxnet-env/bin/python -m tests.goldens.recurrent.make
+
 For each layer: its symbol file, and arrays `{layer}|shape|{argument}`, `{layer}|arg|{argument}` and `{layer}|out{i}` in
 `values.npz`. The layer with a projection, which MXNet runs on GPUs only, has shapes alone.
 """

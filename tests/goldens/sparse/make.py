@@ -1,5 +1,9 @@
 """Make the goldens of networks on sparse storage: symbol files, and one step of training in MXNet 1.9.1.
 
+Run by hand, in the environment of `tests/goldens/make.py`, from the project's root:
+
+    mxnet-env/bin/python -m tests.goldens.sparse.make
+
 For each network: its symbol file, and arrays `{network}|{arg, out, grad, new}|{name}` in `values.npz`: arguments, the
 output in training, gradients, and parameters after one step of SGD. The arrays are stored dense; MXNet held data as
 csr, tables as row_sparse.
