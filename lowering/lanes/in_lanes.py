@@ -165,7 +165,8 @@ class InLanes:
         )
         if not self._in_programs and _is_traced(leaves):
             return None
-        key = (count, tree, *[(np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves])
+        kinds = [(np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves]
+        key = (count, jax.config.read("jax_enable_x64"), tree, *kinds)
         if key not in self._lanes:
             calls = self._calls[key] = (self._calls.get(key) or 0) + 1
             if count is None and calls <= self._before and chosen_effort() != "full":
@@ -200,6 +201,8 @@ class InLanes:
         devices = {device for array in arrays for device in array.devices()} or {*jax.devices()[:1]}
         if [device.platform for device in devices] != ["cpu"]:
             raise Unsplit("lanes need arrays on one CPU")
+        if jax.config.read("jax_enable_x64"):
+            raise Unsplit("JAX is in 64-bit mode, which the threads of lanes do not have")
         why_not = cpu_streams.why_not()
         if why_not is not None and count is None:
             raise Unsplit(why_not)

@@ -160,9 +160,10 @@ class Lanes:
         return self._function.lower(number, *arrays)
 
     def _compile(self) -> None:
-        while self._lowered:  # one after the other: a compiler's memory is more than a step's
-            self._programs.append(Awaited(self._lowered[0].compile(), lambda: None))
-            del self._lowered[0]
+        while len(self._programs) < self.count:  # one after the other: a compiler's memory is more than a step's
+            lowered = self._lowered[len(self._programs)]
+            self._programs.append(Awaited(lowered.compile(), lambda: None))
+        self._lowered = []
 
     def traced(self, *arguments: Any) -> Any:
         """Return the function's results, in a program that calls the lanes while it runs."""

@@ -145,6 +145,28 @@ def test_a_wrong_number_of_lanes_is_told():
         pass
 
 
+@pytest.mark.slow("compiles networks for each lane")
+def test_in_64_bits_the_whole_computes():
+    net = classifier("batch")
+    batch = {name: value.astype("d") for name, value in points(6).items()}
+    shapes, _, states = net.infer_shape(**{name: value.shape for name, value in batch.items()})
+    args = {
+        name: np.sin(np.arange(np.prod(shape), dtype="d")).reshape(shape)
+        for name, shape in zip(net.list_arguments(), shapes, strict=True)
+    }
+    aux = {name: np.ones(shape) for name, shape in zip(net.list_auxiliary_states(), states, strict=True)}
+    grads = [lowering.grad_fn(net, lanes=lanes) for lanes in (2, "off")]
+    for wide in (False, True, False):
+        with jax.enable_x64(wide):
+            ours, expected = (jax.tree.leaves(grad(args | batch, aux, jax.random.key(0))) for grad in grads)
+        for one, other in zip(ours, expected, strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    first, wide_one = lowering.explain(grads[0]).ways
+    assert "in 2 lanes" in first
+    assert "64-bit mode" in wide_one
+
+
 def by_module(net: sym.Symbol) -> tuple[dict[str, Any], list[str]]:
     """A parameter's way through two steps of `Module`, gradients and update."""
     batch = images()
