@@ -195,7 +195,7 @@ def _running() -> _Child | None:
         _end()
     if _child is None:
         if _IS_CHILD in os.environ or getattr(sys, "frozen", False) or not sys.executable:
-            _trouble = "the program is not Python that could be started as a child process"
+            _trouble = "the program is not a Python interpreter, which could be started as a child process"
             return None
         try:
             _child = _Child()

@@ -388,7 +388,7 @@ def test_a_matrix_of_scipy_is_an_array():
     [
         (
             lambda: vars(mx.nd)["ones"](2).indices,
-            "'NDArray' object has no attribute 'indices'. Convert the array: x.tostype(\"csr\") has it.",
+            "'NDArray' object has no attribute 'indices'. Convert the array: x.tostype(\"csr\") has this attribute.",
         ),
         (lambda: mx.nd.contrib.nothing, "mx.nd.contrib has no function 'nothing'"),
         (lambda: mx.sym.linalg.gemm3, "mx.sym.linalg has no function 'gemm3'. Did you mean mx.sym.linalg.gemm"),

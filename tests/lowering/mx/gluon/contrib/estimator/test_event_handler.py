@@ -112,7 +112,7 @@ def test_training_is_resumed_by_batches(tmp_path: Path):
     made.fit(data(), batches=12, event_handlers=CheckpointHandler(tmp_path, "m", **periods))
     assert (made.max_batch, values(made.train_metrics)["training softmaxcrossentropyloss"]) == (6, 0.0516)
     assert names(tmp_path) == both("epoch0batch2", "epoch1batch5", "epoch2batch8", "epoch3batch11")
-    with pytest.raises(AssertionError, match=r"by the epochs that fit counts. epoch_period=1, batch_period=None"):
+    with pytest.raises(AssertionError, match=r"needs checkpoints that count epochs. epoch_period=1, batch_period=None"):
         estimator().fit(data(), epochs=9, event_handlers=CheckpointHandler(tmp_path, "m", **periods))
 
 
