@@ -141,9 +141,9 @@ class Predictor:
     Raises:
         LoweringError: arrays are missing or unknown.
         CallError: `symbol` is not a symbol, `args` or `aux` is not a dict of arrays of numbers, or `keep` is not a
-        number of signatures; or backend="onnxruntime" comes with a mesh, another platform or another dtype.
-        SymbolValueError: there is no such platform, or no such attention. TrainingError: the sharding does not fit the
-        mesh or a shape.
+            number of signatures; or backend="onnxruntime" comes with a mesh, another platform or another dtype.
+        SymbolValueError: there is no such platform, or no such attention.
+        TrainingError: the sharding does not fit the mesh or a shape.
     """
 
     @with_migration_hints("Predictor", _NEW)
