@@ -34,9 +34,11 @@ def test_impossible_windows_are_named(params: dict[str, Any], words: tuple[str, 
             getattr(sym, op)(DATA, **params, **more)
 
 
-def test_an_output_size_of_another_rank_is_refused():
+def test_an_output_size_of_another_rank_or_of_nothing_is_refused():
     with pytest.raises(ParamError, match="output_size=.*same number of dimensions"):
         sym.col2im(DATA, kernel=(2, 2), output_size=(4,))
+    with refused(ParamError, "output_size", "≥ 1", "(4, 0)"):
+        sym.col2im(DATA, kernel=(2, 2), output_size=(4, 0))
 
 
 @pytest.mark.parametrize(

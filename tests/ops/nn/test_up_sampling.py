@@ -65,7 +65,7 @@ def test_impossible_parameters_are_named(params: dict[str, Any], words: tuple[st
     ("net", "shapes", "words"),
     [
         (nearest(A), {"a": (1, 2, 3)}, ("4D in (batch, channel, y, x)", "(1, 2, 3)")),
-        (nearest(A, B), {"a": (1, 2, 4, 4), "b": (1, 2, 3, 3)}, ("input height of 3 does not divide", "arg1")),
+        (nearest(A, B), {"a": (1, 2, 4, 4), "b": (1, 2, 3, 3)}, ("input height of 3", "arg1", "a divisor of 8")),
         (nearest(A, B), {"a": (1, 2, 4, 2), "b": (1, 2, 2, 2)}, ("magnified differently", "[4, 2]")),
         (nearest(A, B, multi_input_mode="sum"), {"a": (1, 2, 2, 2), "b": (1, 3, 2, 2)}, ("arg1", "(1, 2, 2, 2)")),
         (bilinear(num_filter=3), {"a": (1, 2, 2, 2)}, ("num_filter", "got 3", "2, the number of channels")),
